@@ -61,8 +61,7 @@ def _field(kind: object, metadata: dict[str, Any]) -> forms.Field:
     if kind is int:
         return forms.IntegerField(min_value=low, max_value=high, help_text=text)
     if kind is float:
-        widget = forms.NumberInput(attrs={"step": "any"})
-        return forms.FloatField(min_value=low, max_value=high, help_text=text, widget=widget)
+        return forms.FloatField(min_value=low, max_value=high, help_text=text)
     if kind is str:
         return forms.CharField(help_text=text)
     return NumbersField(required=False, help_text=text)

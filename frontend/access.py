@@ -1,13 +1,40 @@
 """Access rules of pages. Queries contain only visible rows, so anything else answers 404."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from auctions.models import Bid, Market
 from auctions.state import market_snapshot
 from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
+
+View = TypeVar("View", bound=Callable[..., HttpResponse])
+
+
+def page_view(view: View) -> View:
+    """Let signed-in users read what the view returns."""
+    return login_required(require_safe(view))
+
+
+def market_view(view: View) -> View:
+    """Let signed-in users read what the view returns; all its readings are of one version of the market."""
+    return page_view(market_snapshot.one_version()(view))
+
+
+def form_view(view: View) -> View:
+    """Let signed-in users read and send a form."""
+    return login_required(require_http_methods(["GET", "HEAD", "POST"])(view))
+
+
+def action_view(view: View) -> View:
+    """Let signed-in users send a request that changes something."""
+    return login_required(require_POST(view))
 
 
 def viewer_of(request: HttpRequest) -> User:

@@ -280,7 +280,7 @@ CHOSEN: Final = {"filter": "exclude", "exclude": "filter"}
 """Methods of queries that say which rows they are about."""
 QUESTION: Final = re.compile(r"(is|has|sees|may)_\w+")
 """Names of functions that answer yes or no."""
-GUARDS: Final = ("login_required", "require_POST")
+GUARDS: Final = ("page_view", "market_view", "form_view", "action_view", "login_required", "require_POST")
 """Decorators that keep requests out."""
 
 

@@ -3,29 +3,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frontend.figures.base import BLUE, GREY, ORANGE, VERMILION, Drawing, Json, Table, layout, legend, rounded
-
-
-@dataclass(frozen=True)
-class Point:
-    """The result of one statement; slots are numbers."""
-
-    factor: float
-    stated: float
-    """The stated value or weight; or the stated time, hours after submission."""
-    admitted: bool
-    start: int | None
-    completion: int | None
-    payment: float
-    worth: float | None
-    payoff: float | None
+from frontend.figures.base import (
+    BLUE,
+    GREY,
+    ORANGE,
+    VERMILION,
+    Drawing,
+    Json,
+    Table,
+    axis,
+    axis_from_0,
+    curve,
+    nothing,
+    points,
+    right_axis,
+    rounded,
+    with_legend,
+)
+from scheduling.analysis.truthfulness import Misreport
 
 
 @dataclass(frozen=True)
 class Statements:
     """Results over a range of statements of one kind."""
 
-    points: Sequence[Point]
+    points: Sequence[Misreport]
+    """Stated times are hours after submission."""
     arrival: int
     """Slot of the decision."""
     pays: bool
@@ -50,9 +53,7 @@ def by_value(found: Statements) -> Drawing:
 def by_time(found: Statements) -> Drawing:
     """Draw the time until completion, and the payment if bids pay, against the stated time."""
     if not found.points:
-        return Drawing(
-            [], layout(height=160, key="misreports-time"), note="The value of this bid does not depend on time."
-        )
+        return nothing("misreports-time", "The value of this bid does not depend on time.")
     slots = [_height(point, replace(found, pays=False)) for point in found.points]
     title = "slots from arrival to completion"
     data = [
@@ -63,21 +64,12 @@ def by_time(found: Statements) -> Drawing:
     if found.pays:
         paid = [rounded(point.payment) if point.admitted else None for point in found.points]
         data.insert(1, _line("payment", found, paid, ORANGE) | {"yaxis": "y2"})
-        drawn["yaxis2"] = {
-            "title": {"text": "payment"},
-            "overlaying": "y",
-            "side": "right",
-            "rangemode": "tozero",
-            "showgrid": False,
-            "zeroline": False,
-            "tickformat": ",.4~g",
-            "automargin": True,
-        }
+        drawn["yaxis2"] = right_axis("payment", tickformat=",.4~g")
     turned = sum(not point.admitted for point in found.points)
     return Drawing(data, drawn, note=f"Rejected at {turned} of {len(slots)} statements." if turned else "")
 
 
-def table(kinds: Mapping[str, Sequence[Point]]) -> Table:
+def table(kinds: Mapping[str, Sequence[Misreport]]) -> Table:
     """Return all points of both curves; times in hours after submission, slots as numbers."""
     names = ("factor", "stated", "admitted", "start", "completion", "payment", "worth", "payoff")
     rows = (
@@ -89,7 +81,7 @@ def table(kinds: Mapping[str, Sequence[Point]]) -> Table:
     return Table((*header, "payoff"), rows)
 
 
-def _height(point: Point, found: Statements) -> float | None:
+def _height(point: Misreport, found: Statements) -> float | None:
     if found.pays:
         return None if point.payoff is None else rounded(point.payoff)
     return None if point.completion is None else point.completion - found.arrival
@@ -102,41 +94,26 @@ def _note(found: Statements) -> str:
 
 
 def _layout(key: str, found: Statements, title: str) -> Json:
-    return layout(
-        height=300,
-        key=key,
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 16, "t": 56, "b": 48},
-        xaxis={"title": {"text": found.unit}, "rangemode": "tozero", "automargin": True},
-        yaxis={"title": {"text": title}, "automargin": True},
-    )
+    return with_legend(height=300, key=key, xaxis=axis_from_0(found.unit), yaxis=axis(title))
 
 
 def _line(name: str, found: Statements, y: Sequence[float | None], colour: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [rounded(point.stated) for point in found.points],
-        "y": list(y),
-        "customdata": [point.factor for point in found.points],
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 5},
-        "hovertemplate": f"stating %{{x:,.5~g}} (%{{customdata:g}} × truth)<br>{name} %{{y:,.5~g}}<extra></extra>",
-    }
+    return curve(
+        name,
+        [rounded(point.stated) for point in found.points],
+        y,
+        colour,
+        hover=f"stating %{{x:,.5~g}} (%{{customdata:g}} × truth)<br>{name} %{{y:,.5~g}}",
+        mode="lines+markers",
+        customdata=[point.factor for point in found.points],
+        marker={"color": colour, "size": 5},
+    )
 
 
 def _marks(
     name: str, found: Statements, y: Sequence[float | None], at: Sequence[bool], colour: str, symbol: str
 ) -> Json:
-    kept = [(point, height) for point, height, here in zip(found.points, y, at, strict=True) if here]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [rounded(point.stated) for point, _ in kept],
-        "y": [height for _, height in kept],
-        "marker": {"color": colour, "size": 10, "symbol": symbol},
-        "hovertemplate": f"{name}: stating %{{x:,.5~g}}, %{{y:,.5~g}}<extra></extra>",
-    }
+    kept = [(rounded(point.stated), height) for point, height, here in zip(found.points, y, at, strict=True) if here]
+    x, heights = [stated for stated, _ in kept], [height for _, height in kept]
+    hover = f"{name}: stating %{{x:,.5~g}}, %{{y:,.5~g}}"
+    return points(name, x, heights, colour, hover=hover, symbol=symbol, marker={"size": 10})

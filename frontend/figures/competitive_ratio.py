@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layout, legend, rounded
+from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, axis, dotted, nothing, rounded, with_legend
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Run:
 def figure(runs: Sequence[Run], *, note: str, key: str = "competitive_ratio") -> Drawing:
     """Draw two bars for each run and a line at 1; without runs, only the note."""
     if not runs:
-        return Drawing([], layout(height=160, key=key), note=note)
+        return nothing(key, note)
     names = [run.name for run in runs]
     fractional = [rounded(run.fractional / run.fractional_bound) for run in runs]
     jct = [rounded(run.jct / run.jct_bound) for run in runs]
@@ -28,58 +28,30 @@ def figure(runs: Sequence[Run], *, note: str, key: str = "competitive_ratio") ->
         _bars("fractional flow over fractional bound", names, fractional, BLUE, ""),
         _bars("completion time over its bound", names, jct, ORANGE, "/"),
     ]
-    one: Json = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": 1,
-        "y1": 1,
-        "line": {"color": GREY, "width": 2, "dash": "dot"},
-    }
-    drawn = layout(
+    top = 1.15 * max(1.0, *fractional, *jct)  # room for the numbers above the bars
+    drawn = with_legend(
         height=320,
         key=key,
-        showlegend=True,
-        legend=legend(),
         barmode="group",
-        margin={"l": 60, "r": 16, "t": 72, "b": 48},
+        margin={"t": 72},
         xaxis={"type": "category", "automargin": True},
-        # Room for the numbers above the bars.
-        yaxis={
-            "title": {"text": "times the bound"},
-            "range": [0, 1.15 * max(1.0, *fractional, *jct)],
-            "automargin": True,
-        },
-        shapes=[one],
+        yaxis=axis("times the bound", range=[0, top]),
+        shapes=[dotted(y=1, colour=GREY)],
     )
     return Drawing(data, drawn, note=note)
 
 
 def table(runs: Sequence[Run]) -> Table:
     """Return totals, bounds and competitive ratios of every run."""
-    header = (
-        "run",
-        "fractional_slots",
-        "fractional_bound_slots",
-        "fractional_ratio",
-        "jct_slots",
-        "jct_bound_slots",
-        "jct_ratio",
-    )
+    slots = ("fractional_slots", "fractional_bound_slots", "fractional_ratio")
     rows = (
         (
-            run.name,
-            run.fractional,
-            run.fractional_bound,
-            run.fractional / run.fractional_bound,
-            run.jct,
-            run.jct_bound,
-            run.jct / run.jct_bound,
+            *(run.name, run.fractional, run.fractional_bound, run.fractional / run.fractional_bound),
+            *(run.jct, run.jct_bound, run.jct / run.jct_bound),
         )
         for run in runs
     )
-    return Table(header, rows)
+    return Table(("run", *slots, "jct_slots", "jct_bound_slots", "jct_ratio"), rows)
 
 
 def _bars(name: str, runs: list[str], numbers: list[float], colour: str, pattern: str) -> Json:

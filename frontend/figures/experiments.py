@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, VERMILION, Drawing, Json, Table, layout, rounded
+from frontend.figures.base import BLUE, VERMILION, Drawing, Json, Table, axis_from_0, dotted, layout, nothing, rounded
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class View:
 def figure(view: View, *, key: str) -> Drawing:
     """A bar for each policy with its interval, and a line for the bound."""
     if not view.bars:
-        return Drawing([], layout(height=160, key=key), note="No run that has this figure is done yet.")
+        return nothing(key, "No run that has this figure is done yet.")
     title = f"{view.metric}{f', {view.unit}' if view.unit else ''}"
     tops = [bar.mean + (bar.half or 0.0) for bar in view.bars]
     lows = [bar.mean - (bar.half or 0.0) for bar in view.bars]
@@ -52,13 +52,13 @@ def figure(view: View, *, key: str) -> Drawing:
         key=key,
         margin={"l": 60, "r": 16, "t": 28, "b": 48},
         xaxis={"type": "category", "automargin": True},
-        yaxis={"title": {"text": title}, "rangemode": "tozero", "automargin": True},
+        yaxis=axis_from_0(title),
     )
     notes = [view.note]
     if view.line is not None:
         top = max(*tops, view.line.value)
         drawn["yaxis"]["range"] = [min(0.0, *lows), 1.08 * top]
-        drawn["shapes"] = [_across(view.line.value)]
+        drawn["shapes"] = [dotted(y=rounded(view.line.value))]
         notes.append(f"Dotted: {view.line.words}, {view.line.value:,.6g}{f' {view.unit}' if view.unit else ''}.")
     return Drawing([_bars(view)], drawn, note=" ".join(note for note in notes if note))
 
@@ -94,16 +94,4 @@ def _bars(view: View) -> Json:
         "marker": {"color": BLUE, "pattern": {"shape": ""}},
         "customdata": [f"{bar.n} seed{'s' if bar.n > 1 else ''}" for bar in view.bars],
         "hovertemplate": f"%{{x}}: %{{y:,.4g}}{unit} ± %{{error_y.array:,.4g}}<br>%{{customdata}}<extra></extra>",
-    }
-
-
-def _across(value: float) -> Json:
-    return {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": rounded(value),
-        "y1": rounded(value),
-        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
     }

@@ -17,12 +17,13 @@ from frontend.figures.base import (
     Drawing,
     Json,
     Table,
+    bar_texts,
     layout,
-    legend,
-    now_line,
-    now_word,
+    now_mark,
     rounded,
+    rows_axis,
     time_axis,
+    with_legend,
 )
 from frontend.figures.timeline import TimeLine
 
@@ -80,41 +81,23 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         data.append(_hatching(line.date(window[0])))
     if any(p.height < HIGHEST for p in placed):
         note = f"{note} A job's bars are lower where it holds fewer machines.".strip()
-    shapes: list[Json] = [
-        {
-            "type": "line",
-            "xref": "paper",
-            "yref": "y",
-            "x0": 0,
-            "x1": 1,
-            "y0": first - 0.5,
-            "y1": first - 0.5,
-            "line": {"color": "rgba(128,128,128,.35)", "width": 1},
-        }
-        for _, first, _ in bands[1:]
-    ]
-    axis = {
-        "tickvals": [first + (size - 1) / 2 for _, first, size in bands],
-        "ticktext": [name for name, _, _ in bands],
-        "range": [lanes - 0.5, -0.5],
-        "automargin": True,
-        "showgrid": False,
-        "zeroline": False,
-    }
-    drawn = layout(
+    middles = [first + (size - 1) / 2 for _, first, size in bands]
+    drawn = with_legend(
         height=130 + max(90, min(640, 20 * lanes)),
         key=key,
         barmode="overlay",
         uniformtext={"minsize": 7, "mode": "hide"},
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 16, "t": 56, "b": 48},
         xaxis=window_axis,
-        yaxis=axis,
-        shapes=[*shapes, now_line(line, now)],
-        annotations=[now_word(line, now)],
+        yaxis=rows_axis(middles, [name for name, _, _ in bands], rows=lanes),
+        **now_mark(line, now, *(_between(first) for _, first, _ in bands[1:])),
     )
     return Drawing(data, drawn, note=note)
+
+
+def _between(first: int) -> Json:
+    """Return the line above a band that begins with this lane."""
+    ends = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": first - 0.5, "y1": first - 0.5}
+    return {"type": "line", **ends, "line": {"color": "rgba(128,128,128,.35)", "width": 1}}
 
 
 def _hatching(at: str) -> Json:
@@ -129,32 +112,13 @@ def table(spans: Iterable[Span], line: TimeLine) -> Table:
     """Return all spans as a table."""
     rows = (
         (
-            s.group,
-            s.machine,
-            "ps" if s.is_ps else "worker",
-            s.count,
-            s.who,
-            s.state,
-            s.start,
-            s.end,
-            line.date(s.start),
-            line.date(s.end),
+            *(s.group, s.machine, "ps" if s.is_ps else "worker", s.count, s.who, s.state),
+            *(s.start, s.end, line.date(s.start), line.date(s.end)),
         )
         for s in spans
     )
-    header = (
-        "server",
-        "machine_type",
-        "role",
-        "count",
-        "job",
-        "state",
-        "from_slot",
-        "to_slot",
-        "begins_utc",
-        "ends_utc",
-    )
-    return Table(header, rows)
+    times = ("from_slot", "to_slot", "begins_utc", "ends_utc")
+    return Table(("server", "machine_type", "role", "count", "job", "state", *times), rows)
 
 
 def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, int]], str]:
@@ -236,11 +200,7 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
             "opacity": 0.45 if state == "planned" else 1.0,
         },
         # Show the count where it fits: the bars of an elastic job differ from slot to slot.
-        "text": [str(p.span.count) for p in mine],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "textfont": {"size": 10},
+        **bar_texts([str(p.span.count) for p in mine]),
         "customdata": [
             [p.span.who, f"{p.span.count} × {p.span.machine}", line.words(p.span.start), line.words(p.span.end)]
             for p in mine

@@ -1,41 +1,22 @@
 """What was known of a plan when: the bound rising, the best so far falling, until both meet or time is up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, ORANGE, Drawing, Json, Table, layout, legend
-
-
-@dataclass(frozen=True)
-class Known:
-    """After so many seconds."""
-
-    seconds: float
-    lower_bound: int
-    makespan: int | None
-    """The best so far, slots; None while there is no plan."""
-    note: str
+from frontend.figures.base import BLUE, ORANGE, Drawing, Json, Table, axis, axis_from_0, curve, nothing, with_legend
+from studies.split_learning.plans.readings import Known
 
 
 def figure(course: Sequence[Known], *, slot_ms: int, key: str = "plan course") -> Drawing:
     """Two staircases over seconds."""
     if not course:
-        return Drawing([], layout(height=160, key=key), note="Nothing is known yet.")
+        return nothing(key, "Nothing is known yet.")
     found = [known for known in course if known.makespan is not None]
     data = [
         _line("the best so far", found, [known.makespan for known in found], BLUE, "solid"),
         _line("no plan is shorter", course, [known.lower_bound for known in course], ORANGE, "dash"),
     ]
-    drawn = layout(
-        height=300,
-        key=key,
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 16, "t": 56, "b": 48},
-        xaxis={"title": {"text": "seconds since it was begun"}, "rangemode": "tozero", "automargin": True},
-        yaxis={"title": {"text": f"slots of {slot_ms:,} ms"}, "automargin": True},
-    )
-    return Drawing(data, drawn)
+    axes = {"xaxis": axis_from_0("seconds since it was begun"), "yaxis": axis(f"slots of {slot_ms:,} ms")}
+    return Drawing(data, with_legend(height=300, key=key, **axes))
 
 
 def table(course: Sequence[Known]) -> Table:
@@ -45,14 +26,15 @@ def table(course: Sequence[Known]) -> Table:
 
 
 def _line(name: str, course: Sequence[Known], slots: Sequence[int | None], colour: str, dash: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [known.seconds for known in course],
-        "y": list(slots),
-        "line": {"color": colour, "width": 2, "dash": dash, "shape": "hv"},
-        "marker": {"color": colour, "size": 5},
-        "customdata": [known.note for known in course],
-        "hovertemplate": f"{name}: %{{y}} slots<br>after %{{x:.2f}} s: %{{customdata}}<extra></extra>",
-    }
+    return curve(
+        name,
+        [known.seconds for known in course],
+        slots,
+        colour,
+        hover=f"{name}: %{{y}} slots<br>after %{{x:.2f}} s: %{{customdata}}",
+        dash=dash,
+        mode="lines+markers",
+        customdata=[known.note for known in course],
+        line={"shape": "hv"},
+        marker={"color": colour, "size": 5},
+    )

@@ -2,27 +2,26 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from frontend.figures.base import BLUE, ORANGE, VERMILION, Drawing, Json, Table, layout, legend
+from frontend.figures.base import (
+    BLUE,
+    ORANGE,
+    Drawing,
+    Json,
+    axis,
+    bar_texts,
+    dotted,
+    nothing,
+    rows_axis,
+    with_legend,
+)
+from studies.split_learning.plans.readings import Piece
 
 LARGEST_HELPERS: Final = 60
 LARGEST_BARS: Final = 1200
 KINDS: Final = {"forward": ("forward", BLUE, ""), "backward": ("backward (hatched)", ORANGE, "/")}
 """Label, colour and hatching of each pass."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of a pass on a helper, slots [start, end)."""
-
-    helper: str
-    client: str
-    kind: str
-    """One of KINDS."""
-    start: int
-    end: int
 
 
 def figure(
@@ -36,51 +35,23 @@ def figure(
 ) -> Drawing:
     """A row for each helper in order from the first on, as many as may be drawn; without a bar it is idle."""
     if not pieces:
-        return Drawing([], layout(height=160, key=key), note="There is no plan to be drawn yet.")
+        return nothing(key, "There is no plan to be drawn yet.")
     start = max((at for at in pages(pieces, helpers) if at <= first), default=0)
     rows, kept = _cut(pieces, helpers, start)
     place = {name: i for i, name in enumerate(rows)}
     note = "Where nothing is drawn a helper is idle; the dotted line is the end of the batch."
     if len(rows) < len(helpers):
         note = f"Helpers {start + 1} to {start + len(rows)} of {len(helpers)} are drawn, the CSV file has all. {note}"
-    end: Json = {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": makespan,
-        "x1": makespan,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
-    }
-    drawn = layout(
+    drawn = with_legend(
         height=130 + max(90, 26 * len(rows)),
         key=key,
         barmode="overlay",
         uniformtext={"minsize": 8, "mode": "hide"},
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 16, "t": 56, "b": 48},
-        xaxis={"title": {"text": f"slots of {slot_ms:,} ms"}, "range": [0, makespan * 1.02 + 1], "automargin": True},
-        yaxis={
-            "tickvals": list(range(len(rows))),
-            "ticktext": [_short(name) for name in rows],
-            "range": [len(rows) - 0.5, -0.5],
-            "automargin": True,
-            "showgrid": False,
-            "zeroline": False,
-        },
-        shapes=[end],
+        xaxis=axis(f"slots of {slot_ms:,} ms", range=[0, makespan * 1.02 + 1]),
+        yaxis=rows_axis(range(len(rows)), [_short(name) for name in rows], rows=len(rows)),
+        shapes=[dotted(x=makespan)],
     )
     return Drawing([_trace(kept, place, kind) for kind in KINDS], drawn, note=note)
-
-
-def table(pieces: Sequence[Piece], *, slot_ms: int) -> Table:
-    """Every piece."""
-    rows = (
-        (p.helper, p.client, p.kind, p.start, p.end, p.start * slot_ms / 1000, p.end * slot_ms / 1000) for p in pieces
-    )
-    return Table(("helper", "client", "pass", "start_slot", "end_slot", "start_s", "end_s"), rows)
 
 
 def pages(pieces: Sequence[Piece], helpers: Sequence[str]) -> list[int]:
@@ -129,11 +100,7 @@ def _trace(pieces: Sequence[Piece], place: dict[str, int], kind: str) -> Json:
             "line": {"width": 1, "color": "rgba(128,128,128,.6)"},
             "opacity": 1.0,
         },
-        "text": [_short(piece.client) for piece in mine],
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "textfont": {"size": 10},
+        **bar_texts([_short(piece.client) for piece in mine]),
         "customdata": [[piece.client, piece.helper, piece.start, piece.end] for piece in mine],
         "hovertemplate": f"%{{customdata[0]}}, {kind} on %{{customdata[1]}}"
         "<br>slots %{customdata[2]} to %{customdata[3]}<extra></extra>",

@@ -3,7 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, GREEN, GREY, ORANGE, VERMILION, Drawing, Json, Table, layout, legend, rounded
+from frontend.figures.base import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    Drawing,
+    Json,
+    Table,
+    axis_from_0,
+    dotted,
+    nothing,
+    points,
+    rounded,
+    with_legend,
+)
 
 
 @dataclass(frozen=True)
@@ -29,49 +44,27 @@ NAMES = {
 def figure(bars: Sequence[Bar], *, planned: int, slot_ms: int, note: str = "", key: str = "plan noise") -> Drawing:
     """A bar for the mean of each kind, a mark for its worst draw, a dotted line for what was planned."""
     if not bars:
-        return Drawing([], layout(height=160, key=key), note=note)
+        return nothing(key, note)
     names = [bar.name for bar in bars]
-    data: list[Json] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": "mean",
-            "y": names,
-            "x": [rounded(bar.mean) for bar in bars],
-            "marker": {"color": [bar.colour for bar in bars]},
-            "hovertemplate": "%{y}: %{x} slots in the mean<extra></extra>",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "worst draw",
-            "y": names,
-            "x": [bar.worst for bar in bars],
-            "marker": {"color": VERMILION, "size": 11, "symbol": "diamond"},
-            "hovertemplate": "%{y}: %{x} slots in the worst draw<extra></extra>",
-        },
-    ]
-    line: Json = {
-        "type": "line",
-        "xref": "x",
-        "yref": "paper",
-        "x0": planned,
-        "x1": planned,
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
+    means: Json = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "mean",
+        "y": names,
+        "x": [rounded(bar.mean) for bar in bars],
+        "marker": {"color": [bar.colour for bar in bars]},
+        "hovertemplate": "%{y}: %{x} slots in the mean<extra></extra>",
     }
-    drawn = layout(
+    hover = "%{y}: %{x} slots in the worst draw"
+    worst = points("worst draw", [bar.worst for bar in bars], names, VERMILION, hover=hover)
+    drawn = with_legend(
         height=270,
         key=key,
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 16, "t": 56, "b": 48},
-        xaxis={"title": {"text": f"slots of {slot_ms:,} ms"}, "rangemode": "tozero", "automargin": True},
+        xaxis=axis_from_0(f"slots of {slot_ms:,} ms"),
         yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
-        shapes=[line],
+        shapes=[dotted(x=planned)],
     )
-    return Drawing(data, drawn, note=note)
+    return Drawing([means, worst], drawn, note=note)
 
 
 def table(draws: Iterable[Sequence[int]]) -> Table:

@@ -1,65 +1,42 @@
 """What the length of a slot costs and saves (Fig. 6 of the split-learning paper): makespan, and time to compute."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layout, legend, rounded
-
-
-@dataclass(frozen=True)
-class Length:
-    """The same devices and links in slots of one length."""
-
-    slot_ms: int
-    makespan: int | None
-    """Slots; None while there is no plan."""
-    lower_bound: int | None
-    compute_s: float | None
-    """Seconds until the method was done."""
-
-    @property
-    def makespan_ms(self) -> int | None:
-        """Milliseconds, so that lengths compare."""
-        return None if self.makespan is None else self.makespan * self.slot_ms
-
-    @property
-    def bound_ms(self) -> int | None:
-        """Milliseconds."""
-        return None if self.lower_bound is None else self.lower_bound * self.slot_ms
+from frontend.figures.base import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Drawing,
+    Json,
+    Table,
+    axis,
+    curve,
+    nothing,
+    right_axis,
+    rounded,
+    with_legend,
+)
+from studies.split_learning.plans.comparisons import Length
 
 
 def figure(lengths: Sequence[Length], *, key: str = "plan slots") -> Drawing:
     """Makespans and bounds over the length, and the time to compute on an axis of its own at the right."""
     there = sorted((length for length in lengths if length.makespan is not None), key=lambda length: length.slot_ms)
     if len(there) < 2:
-        return Drawing([], layout(height=160, key=key), note="Other lengths of slots were not computed yet.")
+        return nothing(key, "Other lengths of slots were not computed yet.")
     at = [length.slot_ms for length in there]
     data = [
         _line("makespan", at, [length.makespan_ms for length in there], BLUE, "solid", "ms"),
         _line("no plan is shorter", at, [length.bound_ms for length in there], GREY, "dash", "ms"),
-        {
-            **_line("time to compute", at, [length.compute_s for length in there], ORANGE, "dot", "s"),
-            "yaxis": "y2",
-        },
+        _line("time to compute", at, [length.compute_s for length in there], ORANGE, "dot", "s") | {"yaxis": "y2"},
     ]
-    drawn = layout(
+    drawn = with_legend(
         height=320,
         key=key,
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 60, "r": 60, "t": 56, "b": 48},
-        xaxis={"title": {"text": "slot, ms"}, "type": "log", "tickvals": at, "automargin": True},
-        yaxis={"title": {"text": "makespan, ms"}, "automargin": True},
-        yaxis2={
-            "title": {"text": "time to compute, s"},
-            "overlaying": "y",
-            "side": "right",
-            "rangemode": "tozero",
-            "showgrid": False,
-            "tickformat": ".2~g",
-            "zeroline": False,
-            "automargin": True,
-        },
+        margin={"r": 60},
+        xaxis=axis("slot, ms", type="log", tickvals=at),
+        yaxis=axis("makespan, ms"),
+        yaxis2=right_axis("time to compute, s", tickformat=".2~g"),
     )
     note = (
         "Times are rounded up to whole slots, so that longer ones cost makespan; the time to compute is of these runs."
@@ -76,13 +53,13 @@ def table(lengths: Sequence[Length]) -> Table:
 
 
 def _line(name: str, at: Sequence[int], values: Sequence[float | None], colour: str, dash: str, unit: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": list(at),
-        "y": [None if value is None else rounded(value) for value in values],
-        "line": {"color": colour, "width": 2, "dash": dash},
-        "marker": {"color": colour, "size": 7},
-        "hovertemplate": f"{name}: %{{y}} {unit}<br>slots of %{{x}} ms<extra></extra>",
-    }
+    return curve(
+        name,
+        at,
+        [None if value is None else rounded(value) for value in values],
+        colour,
+        hover=f"{name}: %{{y}} {unit}<br>slots of %{{x}} ms",
+        dash=dash,
+        mode="lines+markers",
+        marker={"color": colour, "size": 7},
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frontend.figures.base import DIGITS, Drawing, Json, Table, layout, rounded, time_axis
+from frontend.figures.base import DIGITS, Drawing, Json, Table, layout, nothing, rounded, time_axis
 from frontend.figures.timeline import TimeLine
 from scheduling.model.types import Floats, Ints
 
@@ -102,9 +102,9 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity
     """Draw the heat map; if it would not be readable, only the dearest rows, and columns of several slots."""
     shown = _columns(_until_still(_dearest(view, of), of))
     if not shown.rows or not shown.price.shape[1]:
-        return Drawing([], layout(height=160, key=key), note="Nothing is on sale in these slots.")
+        return nothing(key, "Nothing is on sale in these slots.")
     if not np.nan_to_num(view.price).any():
-        return Drawing([], layout(height=160, key=key), note=of.zero)
+        return nothing(key, of.zero)
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
     trace = {
         "type": "heatmap",

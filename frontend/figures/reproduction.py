@@ -14,9 +14,9 @@ from frontend.figures.base import (
     Json,
     Row,
     Table,
-    layout,
-    legend,
+    axis,
     rounded,
+    with_legend,
 )
 from studies.papers.figure import Reproduced, Series
 
@@ -30,24 +30,15 @@ def figure(reproduced: Reproduced) -> Drawing:
     shown, series = reproduced.figure, reproduced.data.series
     one = _bar if shown.bars else _line
     data = [one(line, i) for i, line in enumerate(series)]
-    drawn = layout(
+    drawn = with_legend(
         height=460,
         key=f"{reproduced.paper.key}-{shown.number}",
-        showlegend=True,
-        legend=legend() | {"y": 1.02, "yref": "paper", "yanchor": "bottom"},
         barmode="group",
-        margin={"l": 70, "r": 16, "t": 110, "b": 60},
-        xaxis={
-            "title": {"text": shown.x},
-            "automargin": True,
-            **({"type": "category"} if isinstance(series[0].x[0], str) else {}),
-        },
-        yaxis={
-            "title": {"text": shown.y},
-            "automargin": True,
-            **({"type": "log"} if shown.log else {"rangemode": "tozero"}),
-        },
+        margin={"l": 70, "t": 110, "b": 60},
+        xaxis=axis(shown.x, **({"type": "category"} if isinstance(series[0].x[0], str) else {})),
+        yaxis=axis(shown.y, **({"type": "log"} if shown.log else {"rangemode": "tozero"})),
     )
+    drawn["legend"] |= {"y": 1.02, "yref": "paper", "yanchor": "bottom"}
     return Drawing(data, drawn, note=f"Means over {len(reproduced.task.seeds)} seeds; whiskers reach all of them.")
 
 

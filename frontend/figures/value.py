@@ -2,7 +2,19 @@
 
 from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, GREEN, ORANGE, Drawing, Json, layout, legend, rounded, time_axis
+from frontend.figures.base import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Drawing,
+    Json,
+    axis_from_0,
+    curve,
+    points,
+    rounded,
+    time_axis,
+    with_legend,
+)
 from frontend.figures.timeline import TimeLine
 from scheduling.model.types import Floats
 
@@ -20,17 +32,15 @@ class Offer:
 def figure(offer: Offer, line: TimeLine) -> Drawing:
     """Draw the curve, the granted completion and the payment."""
     slots = range(offer.arrival, offer.arrival + len(offer.curve))
-    data: list[Json] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "value if complete then",
-            "x": [line.date(slot) for slot in slots],
-            "y": [rounded(float(v)) for v in offer.curve],
-            "customdata": list(slots),
-            "line": {"color": BLUE, "width": 2},
-            "hovertemplate": "complete %{x|%-d %b %H:%M} (slot %{customdata})<br>worth %{y:,.5~g}<extra></extra>",
-        }
+    data = [
+        curve(
+            "value if complete then",
+            [line.date(slot) for slot in slots],
+            [rounded(float(v)) for v in offer.curve],
+            BLUE,
+            hover="complete %{x|%-d %b %H:%M} (slot %{customdata})<br>worth %{y:,.5~g}",
+            customdata=list(slots),
+        )
     ]
     if offer.completion is not None:
         at = line.date(offer.completion)
@@ -38,25 +48,9 @@ def figure(offer: Offer, line: TimeLine) -> Drawing:
         data.append(_point("value", at, worth, GREEN, "circle"))
         if offer.payment is not None:
             data.append(_point("payment", at, rounded(offer.payment), ORANGE, "diamond"))
-    drawn = layout(
-        height=260,
-        key="value",
-        showlegend=True,
-        legend=legend(),
-        margin={"l": 56, "r": 16, "t": 40, "b": 48},
-        xaxis=time_axis(line, nticks=5),
-        yaxis={"title": {"text": "worth"}, "rangemode": "tozero", "automargin": True},
-    )
-    return Drawing(data, drawn)
+    axes = {"xaxis": time_axis(line, nticks=5), "yaxis": axis_from_0("worth")}
+    return Drawing(data, with_legend(height=260, key="value", margin={"l": 56, "t": 40}, **axes))
 
 
 def _point(name: str, at: str, y: float, colour: str, symbol: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [at],
-        "y": [y],
-        "marker": {"color": colour, "size": 11, "symbol": symbol},
-        "hovertemplate": f"{name} %{{y:,.5~g}}<extra></extra>",
-    }
+    return points(name, [at], [y], colour, hover=f"{name} %{{y:,.5~g}}", symbol=symbol)

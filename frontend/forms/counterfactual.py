@@ -7,6 +7,7 @@ from django.http import HttpRequest
 
 from auctions.models import PolicyVersion
 from auctions.policy_form import PolicyForm
+from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
@@ -19,7 +20,7 @@ def chosen_policy(wanted: str | None, current: PolicyVersion) -> str:
     return wanted if wanted is not None and wanted in POLICIES else current.name
 
 
-class CounterfactualForm(PolicyForm):
+class CounterfactualForm(PageForm, PolicyForm):
     """Valid if the policy accepts its parameters."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -52,16 +53,16 @@ class CounterfactualForm(PolicyForm):
             try:
                 self._policy(cleaned)
             except InvalidField as error:
-                self.refuse(error)
+                self.blame(error)
         return cleaned
 
     def question(self) -> Question:
         """Return the checked request."""
         return Question(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
 
-    def refuse(self, error: InvalidField) -> None:
+    def blame(self, error: InvalidField) -> None:
         """Show the error beside the field that it names, or above all fields."""
-        super().refuse(InvalidField(error.field.removeprefix("parameters."), error.problem))
+        self.refuse(InvalidField(error.field.removeprefix("parameters."), error.problem))
 
     def _policy(self, cleaned: dict[str, Any]) -> Any:
         return policy_of(self.policy, {key: value for key, value in cleaned.items() if key != "since"})

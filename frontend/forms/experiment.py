@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from auctions.policy_form import PolicyForm
 from cluster.models import Cluster
 from cluster.traces.formats import formats_of
+from frontend.forms.base import DescribedField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES
@@ -47,7 +48,7 @@ class PolicyChoice:
     form: PolicyForm
 
 
-class ExperimentForm(forms.Form):
+class ExperimentForm(PageForm):
     """All but the parameters of policies; the whole is checked where it is read."""
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
@@ -133,10 +134,6 @@ class ExperimentForm(forms.Form):
         for name, kinds in FILES.items():
             others = traces.filter(format__in=formats_of(*kinds))
             self._choose(name, [("", "none"), *((str(trace.pk), _choice(trace)) for trace in others)])
-        for name, field in self.fields.items():
-            field.widget.attrs["autocomplete"] = "off"
-            described = [f"help-{name}"] if field.help_text else []
-            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
         self.policies = [self._policy(name) for name in POLICIES]
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
@@ -146,10 +143,8 @@ class ExperimentForm(forms.Form):
         kind = POLICIES[name]
         defaults = kind().to_json()
         ticked = f"use-{name}" in self.data if self.is_bound else name in CHOSEN
-        form = PolicyForm(self.data if self.is_bound and ticked else None, policy=name, prefix=name, initial=defaults)
-        for key, field in form.fields.items():
-            field.widget.attrs["autocomplete"] = "off"
-            field.widget.attrs["aria-describedby"] = f"help-{name}-{key}"
+        data = self.data if self.is_bound and ticked else None
+        form = PolicyForm(data, policy=name, prefix=name, initial=defaults, bound_field_class=DescribedField)
         return PolicyChoice(name, kind.title, ticked, form)
 
     def clean_seeds(self) -> list[int]:
@@ -248,19 +243,16 @@ def _written(line: str) -> Json:
     return {"name": name, "parameters": parameters}
 
 
-class TraceForm(forms.Form):
+class TraceForm(PageForm):
     """The form that uploads a trace."""
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
-    file = forms.FileField(
-        help_text="The file as its publisher distributes it; its first line says which format it has."
-    )
-    throughputs = forms.FileField(
+    file = TextFileField(help_text="The file as its publisher distributes it; its first line says which format it has.")
+    throughputs = TextFileField(
         required=False,
         help_text="Gavel's table of throughputs (JSON), for jobs that state no durations. Or upload it as a trace.",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name, field in self.fields.items():
-            field.widget.attrs["aria-describedby"] = f"help-{name} error-{name}"
+    def blame(self, error: InvalidField) -> None:
+        """Show the error beside the file that it is about."""
+        self.add_error("file" if error.field in ("file", "text") else "throughputs", error.problem)

@@ -1,14 +1,12 @@
 """The form that asks for a plan: an instance that is pasted, uploaded or an example; a method and a budget."""
 
-from typing import Any, Final
+from typing import Final
 
 from django import forms
-from django.conf import settings
-from django.core.files.uploadedfile import UploadedFile
 
 from cluster.models import Cluster
+from frontend.forms.base import PageForm, TextFileField
 from scheduling.instances.dps import parse_document
-from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS
@@ -36,7 +34,7 @@ def _clusters() -> list[tuple[str, str]]:
     return [("", "none"), *Cluster.objects.values_list("name", "title")]
 
 
-class PlanForm(forms.Form):
+class PlanForm(PageForm):
     """What a plan is asked for with; the instance itself is checked where it is read."""
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
@@ -54,7 +52,7 @@ class PlanForm(forms.Form):
         help_text="JSON as in instance files; or a profile of devices and links, as below; or a table: helper, client,"
         " memory_gb, demand_gb, release, forward, gap, backward, tail.",
     )
-    file = forms.FileField(required=False, label="Or a file", help_text="The same, JSON or CSV.")
+    file = TextFileField(required=False, label="Or a file", help_text="The same, JSON or CSV.")
     slot_ms = forms.IntegerField(
         required=False, min_value=1, max_value=10**9, label="Slot", help_text="Of a table only: milliseconds; empty: 1."
     )
@@ -69,31 +67,10 @@ class PlanForm(forms.Form):
         help_text="If chosen, each helper is one of its servers, by name, and may have its memory.",
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name, field in self.fields.items():
-            field.widget.attrs["autocomplete"] = "off"
-            described = [f"help-{name}"] if field.help_text else []
-            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
-            if isinstance(field, forms.FloatField):
-                field.widget.attrs["step"] = "any"
-
-    def clean_file(self) -> str:
-        """What the file says; empty without one."""
-        file = self.cleaned_data["file"]
-        if not isinstance(file, UploadedFile):
-            return ""
-        if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
-            raise forms.ValidationError(f"Expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes.")
-        try:
-            return bytes(file.read()).decode("utf-8")
-        except UnicodeDecodeError:
-            raise forms.ValidationError("Not UTF-8.") from None
-
     def clean(self) -> Json:
         """What is pasted or uploaded goes before an example; both at once would be a guess."""
         data: Json = super().clean() or {}
-        texts = [data.get(name, "").strip() for name in ("text", "file")]
+        texts = [(data.get(name) or "").strip() for name in ("text", "file")]
         if all(texts):
             raise forms.ValidationError("Paste an instance or upload one, not both.")
         data["said"] = texts[0] or texts[1]
@@ -116,14 +93,9 @@ class PlanForm(forms.Form):
             return PlanRequest.from_json({**body, **_source(document)})
         return PlanRequest.from_json({**body, "instance": read_csv(data["said"], slot_ms=data["slot_ms"] or 1)})
 
-    def blame(self, error: InvalidField) -> None:
-        """Show each error beside the field that it is about."""
-        name = "file" if self.cleaned_data.get("file") else "text"
-        for one in (error, *error.also):
-            if one.field in self.fields:
-                self.add_error(one.field, one.problem)
-            else:
-                self.add_error(name if self.cleaned_data["said"] else None, f"{one.field}: {one.problem}")
+    def elsewhere(self) -> str | None:
+        """Return the field that has the instance; None for an example."""
+        return ("file" if self.cleaned_data.get("file") else "text") if self.cleaned_data["said"] else None
 
 
 def _source(document: object) -> Json:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from django import forms
 
+from frontend.forms.base import PageForm
 from scheduling.instances.dps import parse_document
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
@@ -16,9 +17,10 @@ COVERED: Final = ("drop", "gone", "slower")
 MOST_LINES: Final = 6
 
 
-class ReplanForm(forms.Form):
+class ReplanForm(PageForm):
     """What is different now; names and numbers are checked where changes are read."""
 
+    within = "changes."
     field_order = ("label", "drop", "gone", "slower", "more", "seconds")
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     slower = forms.CharField(
@@ -50,11 +52,6 @@ class ReplanForm(forms.Form):
         self.fields["drop"] = _several(clients, "Clients that dropped out", "None, one or several.")
         self.fields["gone"] = _several(helpers, "Helpers that are gone", "Their clients move to others.")
         self.order_fields(self.field_order)
-        self.fields["seconds"].widget.attrs["step"] = "any"
-        for name, field in self.fields.items():
-            field.widget.attrs["autocomplete"] = "off"
-            described = [f"help-{name}"] if field.help_text else []
-            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
 
     def clean_slower(self) -> Json:
         """Factors by client, as they were typed."""
@@ -95,14 +92,9 @@ class ReplanForm(forms.Form):
             return PlanRequest.to_replan(self._plan, {**body, "instance": more.get("instance", more)})
         return PlanRequest.to_replan(self._plan, {**body, "changes": {**changes, **more}})
 
-    def blame(self, error: InvalidField) -> None:
-        """Show each error beside the field that it is about."""
-        for one in (error, *error.also):
-            name = one.field.removeprefix("changes.").partition(".")[0].partition("[")[0]
-            if name in self.fields:
-                self.add_error(name, one.problem)
-            else:
-                self.add_error("more" if self.cleaned_data["more"] else None, f"{one.field}: {one.problem}")
+    def elsewhere(self) -> str | None:
+        """Return the field of further changes, if it says anything."""
+        return "more" if self.cleaned_data["more"] else None
 
 
 def _several(names: list[str], label: str, text: str) -> forms.MultipleChoiceField:

@@ -10,6 +10,7 @@ from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, WORTH
 from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile
+from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
 from scheduling.model.validation import plain
@@ -52,7 +53,7 @@ TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {"st
 """Units of a body's field in one unit of the form's field."""
 
 
-class BidForm(forms.Form):
+class BidForm(PageForm):
     """The fields of a bid; the market checks them."""
 
     label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="Your own name for this bid.")
@@ -72,7 +73,7 @@ class BidForm(forms.Form):
     weight = forms.FloatField(
         initial=1,
         help_text="Priority: the delay of a job with twice the weight counts twice. Jobs do not pay.",
-        widget=forms.NumberInput(attrs={"min": LEAST_WEIGHT, "step": "any"}),
+        widget=forms.NumberInput(attrs={"min": LEAST_WEIGHT}),
     )
     value = forms.FloatField(min_value=0, initial=100, help_text="Value of completing the job, in money.")
     form = forms.ChoiceField(choices=FORMS, initial="linear", label="Value over time")
@@ -144,12 +145,6 @@ class BidForm(forms.Form):
             required=False,
             help_text="Sets gradient size, data and step times.",
         )
-        for name, field in self.fields.items():
-            field.widget.attrs.setdefault("autocomplete", "off")
-            described = [f"help-{name}"] if field.help_text else []
-            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
-            if isinstance(field, forms.FloatField):
-                field.widget.attrs["step"] = "any"
 
     def clean_points(self) -> list[list[float]]:
         """Read lines of two numbers, and convert hours to seconds."""
@@ -201,23 +196,17 @@ class BidForm(forms.Form):
                 utility[key] = data[FIELD_OF[f"utility.{key}"]] * UNITS[key]
         return utility
 
-    def blame_all(self, error: InvalidField) -> None:
-        """Show all errors that the market found."""
-        for one in (error, *error.also):
-            self.blame(one)
-
     def blame(self, error: InvalidField) -> None:
-        """Show an error of the market at its field, in the unit of that field."""
-        field, problem = error.field, _in_typed_unit(error)
-        name = FIELD_OF.get(field, field.partition(".")[0].partition("[")[0])
-        if field.startswith("utility.points"):
-            name = "points"
-        if name in self.fields:
-            self.add_error(name, problem)
-        elif name in ("worker_step_s", "ps_step_s", "upload_delay_s"):
-            self.add_error("more", f"{field}: {problem}")
-        else:
-            self.add_error(None, f"{field}: {problem}" if field else problem)
+        """Show each error that the market found at its field, in the unit of that field."""
+        for one in (error, *error.also):
+            field, problem = one.field, _in_typed_unit(one)
+            name = "points" if field.startswith("utility.points") else FIELD_OF.get(field, field.partition(".")[0])
+            name = name.partition("[")[0]
+            if name in self.fields:
+                self.add_error(name, problem)
+            else:
+                place = "more" if name in ("worker_step_s", "ps_step_s", "upload_delay_s") else None
+                self.add_error(place, f"{field}: {problem}" if field else problem)
 
 
 def _in_typed_unit(error: InvalidField) -> str:

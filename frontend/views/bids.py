@@ -4,31 +4,26 @@ from collections.abc import Callable
 from math import ceil, floor
 from urllib.parse import urlencode
 
-from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.errors import WrongState
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.readings import market_readings
 from auctions.readings import queues as queue_readings
-from auctions.state.market_snapshot import market_snapshot, one_version
+from auctions.state.market_snapshot import market_snapshot
 from cluster.operators import is_operator
-from frontend.access import market_named, timeline_of, viewer_of, visible_bids
+from frontend.access import action_view, market_named, market_view, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
 from frontend.presenters import plans, queues
 from frontend.presenters.listing import listing
 from frontend.presenters.states import IN_LINE, LOOKS, WAITS, look_of
-from frontend.views.overview import csv_response
-from frontend.views.versions import unless_known
+from frontend.views.responses import csv_response, figure_response, say_done, unless_known
 from scheduling.model.decision import Decision, parse
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import CENT
@@ -38,9 +33,7 @@ MARGIN_SLOTS = 3
 """Slots drawn on both sides of a job."""
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the bids the viewer may see, the newest first; the filters are in the address."""
     market, viewer = market_named(name), viewer_of(request)
@@ -68,17 +61,13 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/bids.html", context)
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Show one bid with its receipt."""
     return render(request, "frontend/bid.html", _context(request, name, number))
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the part of a bid's page that changes, for open pages."""
     market, _ = _own(request, name, number)
@@ -87,9 +76,7 @@ def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
     )
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the bid's own Gantt chart."""
     market, bid = _own(request, name, number)
@@ -102,47 +89,39 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
         else:
             window = (bid.arrival_slot, bid.arrival_slot + 24)
         now = market_snapshot(market).moment.now
-        drawing = gantt.figure(spans, timeline_of(market), now=now, window=window)
-        return JsonResponse(drawing.to_json())
+        return figure_response(gantt.figure(spans, timeline_of(market), now=now, window=window))
 
     return unless_known(request, market, build)
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the data of the bid's Gantt chart as CSV."""
     market, bid = _own(request, name, number)
     return csv_response(gantt.table(_spans(bid), timeline_of(market)), f"{name}-bid-{number}.csv")
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the chart of the machines that the bid's job holds in each slot."""
     market, bid = _own(request, name, number)
 
     def build() -> HttpResponse:
-        drawing = counts.figure(_counts(bid), timeline_of(market), now=market_snapshot(market).moment.now)
-        return JsonResponse(drawing.to_json())
+        held, now = market_readings.machines(bid), market_snapshot(market).moment.now
+        return figure_response(counts.figure(held, timeline_of(market), now=now))
 
     return unless_known(request, market, build)
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the machines of each slot as CSV."""
     market, bid = _own(request, name, number)
-    return csv_response(counts.table(_counts(bid), timeline_of(market)), f"{name}-bid-{number}-machines.csv")
+    table = counts.table(market_readings.machines(bid), timeline_of(market))
+    return csv_response(table, f"{name}-bid-{number}-machines.csv")
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the changes of the job's plan as CSV, the oldest first."""
     market, bid = _own(request, name, number)
@@ -150,9 +129,7 @@ def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return csv_response(plans.table(found, timeline_of(market)), f"{name}-bid-{number}-plan.csv")
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return as CSV when workers process the job's chunks, in the past and as forecast."""
     market, bid = _own(request, name, number)
@@ -161,9 +138,7 @@ def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return csv_response(table, f"{name}-bid-{number}-segments.csv")
 
 
-@login_required
-@require_safe
-@one_version()
+@market_view
 def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return as CSV when workers interrupted the job's chunks for those of other jobs."""
     market, bid = _own(request, name, number)
@@ -172,15 +147,13 @@ def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpRespons
     return csv_response(table, f"{name}-bid-{number}-preemptions.csv")
 
 
-@login_required
-@require_POST
+@action_view
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Withdraw a bid that is not decided."""
     return _do(request, name, number, deed=withdraw_bid, done="The bid was withdrawn.")
 
 
-@login_required
-@require_POST
+@action_view
 def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Put a quarantined bid back in the decision queue; for operators."""
     if not is_operator(viewer_of(request)):
@@ -188,8 +161,7 @@ def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return _do(request, name, number, deed=retry_bid, done="The bid is back in the queue.")
 
 
-@login_required
-@require_POST
+@action_view
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Cancel a job and free its remaining slots."""
     done = "The job was cancelled; its remaining slots are free."
@@ -199,11 +171,12 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], Bid], done: str) -> HttpResponse:
     """Apply an action to the user's own bid and return to its page, which shows the result."""
     _, bid = _own(request, name, number)
-    try:
+
+    def act() -> str:
         deed(bid)
-        messages.success(request, done)
-    except WrongState as error:
-        messages.error(request, str(error))
+        return done
+
+    say_done(request, act)
     return redirect("bid", name=name, number=number)
 
 
@@ -225,7 +198,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     placements = [row for row in rows if row.end > row.start]  # the others were cut before they began
     windows = {(row.start, row.end) for row in placements}
     steps = plans.steps(bid.plan_changes.all())
-    held = _counts(bid)
+    held = market_readings.machines(bid)
     is_plan, is_ended = bid.state == BidState.PLANNED and bool(steps), bid.ended_slot is not None
     return {
         "market": market,
@@ -269,11 +242,6 @@ def _start_words(bid: Bid, *, is_plan: bool) -> str:
     if bid.ended_slot is not None:
         return "Would have started"
     return "Planned start" if is_plan else "Starts"
-
-
-def _counts(bid: Bid) -> counts.Counts:
-    held = market_readings.machines(bid)
-    return counts.Counts(start=held.start, workers=held.workers, pss=held.num_ps)
 
 
 def _spans(bid: Bid) -> list[gantt.Span]:

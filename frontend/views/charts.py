@@ -9,7 +9,7 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.http import Http404, QueryDict
 
-from auctions.models import BoundKind, Market, Outage
+from auctions.models import Market, Outage
 from auctions.readings import market_readings, publications
 from auctions.readings.competitive_ratio import found
 from auctions.state.market_snapshot import market_snapshot
@@ -118,29 +118,6 @@ def bar_span(bar: market_readings.Bar, *, group: str) -> gantt.Span:
     )
 
 
-def course(market: Market, viewer: User) -> welfare.Course:
-    """Return welfare after each decision with the certified bound, or after each publication."""
-    read = publications.welfare(market, viewer)
-    certified = None if read.bound is None else (in_words(read.bound), read.bound.value)
-    return welfare.Course(
-        decided=read.decided,
-        seconds=read.seconds,
-        welfare=read.welfare,
-        revenue=read.revenue,
-        sequence=read.sequence,
-        zero_price_bound=read.zero_price_bound,
-        certified=certified,
-    )
-
-
-def in_words(bound: market_readings.BoundReading) -> str:
-    """Describe the bound: its kind, gap, duration, and whether all terms are exact."""
-    words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
-    if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
-        words += f", loose for {bound.loose} of {bound.decided}"
-    return words
-
-
 def _draw_prices(market: Market, viewer: User, query: QueryDict) -> Drawing:
     choice = query.get("prices", "")
     return prices.figure(price_view(market, choice), timeline_of(market), key=f"prices {choice}")
@@ -174,25 +151,19 @@ def _tabulate_schedule(market: Market, viewer: User, query: QueryDict) -> Table:
 
 
 def _draw_welfare(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return welfare.figure(course(market, viewer), timeline_of(market))
+    return welfare.figure(publications.welfare(market, viewer), timeline_of(market))
 
 
 def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
-    return welfare.table(course(market, viewer), timeline_of(market))
-
-
-def flow_of(market: Market, viewer: User) -> flow.Course:
-    """Return the times from arrival to completion of jobs that the viewer may see, and the mean over all jobs."""
-    read = publications.flow(market, viewer)
-    return flow.Course(read.sequence, read.slot, read.flow, read.mean_slot, read.mean, read.weighted_mean)
+    return welfare.table(publications.welfare(market, viewer), timeline_of(market))
 
 
 def _draw_flow(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return flow.figure(flow_of(market, viewer), timeline_of(market))
+    return flow.figure(publications.flow(market, viewer), timeline_of(market))
 
 
 def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
-    return flow.table(flow_of(market, viewer), timeline_of(market))
+    return flow.table(publications.flow(market, viewer), timeline_of(market))
 
 
 def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:

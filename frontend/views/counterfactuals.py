@@ -1,28 +1,21 @@
 """Pages of counterfactuals of a market. For operators only, as they contain the bids of all users."""
 
-from collections.abc import Callable
-from hashlib import sha256
 from typing import Any, Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from auctions.counterfactual.comparison import SIDES
-from auctions.domain.errors import AuctionError
 from auctions.models import Market, PolicyVersion
 from cluster.operators import is_operator
-from frontend.access import market_named, timeline_of, viewer_of
+from frontend.access import action_view, form_view, market_named, page_view, timeline_of, viewer_of
 from frontend.figures import counterfactual as sums_of
 from frontend.figures.base import Table
 from frontend.forms.counterfactual import CounterfactualForm, chosen_policy
 from frontend.presenters.listing import listing
 from frontend.presenters.states import COUNTERFACTUAL_LOOKS
-from frontend.views.overview import csv_response
-from frontend.views.versions import unless_tagged
-from scheduling.model.errors import InvalidField
+from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
 from scheduling.registry import POLICIES
 from studies.background import states
 from studies.background.models import JobState
@@ -52,8 +45,7 @@ TOTALS: Final = (
 """Rows of the table of totals: name, words, and how numbers are written."""
 
 
-@login_required
-@require_safe
+@page_view
 def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the counterfactuals of the market, newest first; the filters are in the address."""
     market = _market(request, name)
@@ -74,21 +66,16 @@ def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/counterfactuals.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def new(request: HttpRequest, name: str) -> HttpResponse:
     """The form: a policy, its parameters as they are in force or in the address, and from which bid on."""
     market = _market(request, name)
     current = PolicyVersion.objects.filter(market=market).latest("number")
     policy = chosen_policy(request.GET.get("policy"), current)
     form = CounterfactualForm.of(request, policy=policy, current=current)
-    if form.is_bound and form.is_valid():
-        try:
-            return redirect("counterfactual", name=name, number=create(viewer_of(request), market, form.question()).pk)
-        except InvalidField as error:
-            form.refuse(error)
-        except AuctionError as error:
-            form.add_error(None, str(error))
+    made = form.store(lambda: create(viewer_of(request), market, form.question()))
+    if made is not None:
+        return redirect("counterfactual", name=name, number=made.pk)
     context = {
         "market": market,
         "form": form,
@@ -99,34 +86,29 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/counterfactual_new.html", context, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_safe
-def page(request: HttpRequest, name: str, number: int) -> HttpResponse:
+@page_view
+def counterfactual_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Show one counterfactual."""
     return render(request, "frontend/counterfactual.html", _context(request, name, number))
 
 
-@login_required
-@require_safe
+@page_view
 def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the part of its page that changes, for open pages."""
 
     def build() -> HttpResponse:
         return render(request, "frontend/_counterfactual.html", _context(request, name, number))
 
-    return unless_tagged(request, _tag(request, _own(request, name, number)), build)
+    return unless_tagged(request, _version(_own(request, name, number)), build)
 
 
-@login_required
-@require_safe
+@page_view
 def version(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the version of its page, by which open pages see whether it changed."""
-    tag = _tag(request, _own(request, name, number))
-    return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
+    return version_response(request, _version(_own(request, name, number)))
 
 
-@login_required
-@require_safe
+@page_view
 def sums(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Welfare and revenue, bid by bid."""
     found = _own(request, name, number)
@@ -136,23 +118,20 @@ def sums(request: HttpRequest, name: str, number: int) -> HttpResponse:
             sums_of.Gain(row.sequence, row.recorded.worth, row.recorded.payment, row.other.worth, row.other.payment)
             for row in readings.rows_of(found)
         ]
-        return JsonResponse(sums_of.figure(gains, other=found.policy).to_json())
+        return figure_response(sums_of.figure(gains, other=found.policy))
 
-    return unless_tagged(request, _tag(request, found), build)
+    return unless_tagged(request, _version(found), build)
 
 
-@login_required
-@require_safe
+@page_view
 def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return both results of each bid, or of changed bids only, as CSV."""
     found = _done(request, name, number)
-    header, *rows = readings.table(readings.rows_of(found, changed="changed" in request.GET))
-    cells: list[Any] = [*rows]
-    return csv_response(Table(tuple(str(cell) for cell in header), cells), f"{name}-counterfactual-{number}.csv")
+    rows = readings.table(readings.rows_of(found, changed="changed" in request.GET))
+    return csv_response(Table.of(rows), f"{name}-counterfactual-{number}.csv")
 
 
-@login_required
-@require_safe
+@page_view
 def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the whole result as JSON."""
     found = _done(request, name, number)
@@ -162,28 +141,20 @@ def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return response
 
 
-@login_required
-@require_POST
+@action_view
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Cancel a counterfactual."""
-    return _do(request, name, number, lambda found: f"{states.cancel(COUNTERFACTUALS, found.pk)} is being cancelled.")
+    found = _own(request, name, number)
+    say_done(request, lambda: f"{states.cancel(COUNTERFACTUALS, found.pk)} is being cancelled.".capitalize())
+    return redirect("counterfactual", name=name, number=number)
 
 
-@login_required
-@require_POST
+@action_view
 def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Delete a counterfactual; a running one is cancelled."""
     _own(request, name, number).delete()
     messages.success(request, f"Counterfactual {number} is deleted.")
     return redirect("counterfactuals", name=name)
-
-
-def _do(request: HttpRequest, name: str, number: int, act: Callable[[Counterfactual], str]) -> HttpResponse:
-    try:
-        messages.success(request, act(_own(request, name, number)).capitalize())
-    except AuctionError as error:
-        messages.error(request, str(error))
-    return redirect("counterfactual", name=name, number=number)
 
 
 def _market(request: HttpRequest, name: str) -> Market:
@@ -205,10 +176,10 @@ def _done(request: HttpRequest, name: str, number: int) -> Counterfactual:
     return found
 
 
-def _tag(request: HttpRequest, found: Counterfactual) -> str:
+def _version(found: Counterfactual) -> tuple[object, ...]:
+    """Return what changes whenever its page changes."""
     own = (found.pk, found.state, found.stage, found.replayed, found.events, found.cancel_requested, found.error)
-    parts = (*own, readings.place_of(found), viewer_of(request).pk, request.get_full_path())
-    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
+    return (*own, readings.place_of(found))
 
 
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:

@@ -1,27 +1,21 @@
 """Experiments: the list, the form, and the page of one with its progress, its table and its chart."""
 
-from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db.models import Exists, OuterRef
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from auctions.domain.errors import AuctionError
-from frontend.access import viewer_of
+from frontend.access import action_view, form_view, page_view, viewer_of
 from frontend.figures import experiments as figures
 from frontend.figures.base import Table
 from frontend.forms.experiment import READY_MADE, ExperimentForm
 from frontend.presenters.experiments import blocks, view_of
 from frontend.presenters.listing import listing
-from frontend.views.overview import csv_response
-from frontend.views.versions import unless_tagged
-from scheduling.model.errors import InvalidField
+from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
 from studies.experiments.metrics import METRICS
@@ -32,8 +26,7 @@ from studies.models import Experiment, Run
 STATES = {"open": "under way", "ended": "ended"}
 
 
-@login_required
-@require_safe
+@page_view
 def experiment_list(request: HttpRequest) -> HttpResponse:
     """Experiments the visitor may see, newest first; the filter is in the address."""
     everything = readings.visible_experiments(viewer_of(request))
@@ -53,8 +46,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/experiments.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def new_experiment(request: HttpRequest) -> HttpResponse:
     """The form; an experiment that was stored leads to its page."""
     viewer = viewer_of(request)
@@ -63,19 +55,13 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
     form = ExperimentForm(
         asked, traces=traces, initial={name: request.GET.get(name, "") for name in ("workload", *FILES)}
     )
-    if form.is_bound and form.is_valid():
-        try:
-            checked = ExperimentRequest.from_json(form.body(), traces)
-            return redirect("experiment", number=requests.create(viewer, checked).pk)
-        except InvalidField as error:
-            form.blame(error)
-        except AuctionError as error:
-            form.add_error(None, str(error))
+    made = form.store(lambda: requests.create(viewer, ExperimentRequest.from_json(form.body(), traces)))
+    if made is not None:
+        return redirect("experiment", number=made.pk)
     return render(request, "frontend/experiment_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_POST
+@action_view
 def ready_made(request: HttpRequest) -> HttpResponse:
     """Create the experiment that an empty page offers."""
     viewer = viewer_of(request)
@@ -87,15 +73,13 @@ def ready_made(request: HttpRequest) -> HttpResponse:
         return redirect("experiments")
 
 
-@login_required
-@require_safe
+@page_view
 def experiment_page(request: HttpRequest, number: int) -> HttpResponse:
     """One experiment."""
     return render(request, "frontend/experiment.html", _context(request, _own(request, number)))
 
 
-@login_required
-@require_safe
+@page_view
 def part(request: HttpRequest, number: int) -> HttpResponse:
     """What changes on an experiment's page, for pages that are open."""
     found = _own(request, number)
@@ -103,19 +87,16 @@ def part(request: HttpRequest, number: int) -> HttpResponse:
     def build() -> HttpResponse:
         return render(request, "frontend/_experiment.html", _context(request, found))
 
-    return unless_tagged(request, _tag(request, found), build)
+    return unless_tagged(request, _version(found), build)
 
 
-@login_required
-@require_safe
+@page_view
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """Says whether anything changed, for pages that ask."""
-    tag = _tag(request, _own(request, number))
-    return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
+    return version_response(request, _version(_own(request, number)))
 
 
-@login_required
-@require_safe
+@page_view
 def chart(request: HttpRequest, number: int) -> HttpResponse:
     """The metric of the address, policies side by side."""
     found = _own(request, number)
@@ -123,13 +104,12 @@ def chart(request: HttpRequest, number: int) -> HttpResponse:
 
     def build() -> HttpResponse:
         view = view_of(readings.results_of(found), metric, workload)
-        return JsonResponse(figures.figure(view, key=f"experiment {metric} {workload}").to_json())
+        return figure_response(figures.figure(view, key=f"experiment {metric} {workload}"))
 
-    return unless_tagged(request, _tag(request, found), build)
+    return unless_tagged(request, _version(found), build)
 
 
-@login_required
-@require_safe
+@page_view
 def chart_csv(request: HttpRequest, number: int) -> HttpResponse:
     """The numbers of the chart."""
     found = _own(request, number)
@@ -141,54 +121,47 @@ def chart_csv(request: HttpRequest, number: int) -> HttpResponse:
 TABLES = {"results": tables.result_rows, "runs": tables.run_rows}
 
 
-@login_required
-@require_safe
+@page_view
 def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
     """Means over seeds, or every run, as CSV."""
     found = _own(request, number)
     if name not in TABLES:
         raise Http404
-    header, *rows = TABLES[name](readings.results_of(found))
-    cells = [[cell if isinstance(cell, int | float) else str(cell) for cell in row] for row in rows]
-    return csv_response(Table(tuple(map(str, header)), cells), f"experiment-{found.pk}-{name}.csv")
+    rows = TABLES[name](readings.results_of(found))
+    return csv_response(Table.of(rows), f"experiment-{found.pk}-{name}.csv")
 
 
-@login_required
-@require_POST
+@action_view
 def cancel(request: HttpRequest, number: int) -> HttpResponse:
     """Cancel it; completed runs stay."""
 
-    def act(found: Experiment) -> Experiment:
+    found = _own(request, number)
+
+    def act() -> str:
         count = requests.cancel(found)
-        messages.success(request, f"{count} run{'s' if count > 1 else ''} cancelled.")
-        return found
+        return f"{count} run{'s' if count > 1 else ''} cancelled."
 
-    return _do(request, number, act)
+    say_done(request, act)
+    return redirect("experiment", number=number)
 
 
-@login_required
-@require_POST
+@action_view
 def rerun(request: HttpRequest, number: int) -> HttpResponse:
     """Run the experiment again, to compare the outcomes."""
-    return _do(request, number, lambda found: requests.rerun(viewer_of(request), found))
+    found = _own(request, number)
+    try:
+        found = requests.rerun(viewer_of(request), found)
+    except AuctionError as error:
+        messages.error(request, str(error))
+    return redirect("experiment", number=found.pk)
 
 
-@login_required
-@require_POST
+@action_view
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with its runs."""
     requests.delete(_own(request, number))
     messages.success(request, f"Experiment {number} is deleted.")
     return redirect("experiments")
-
-
-def _do(request: HttpRequest, number: int, act: Callable[[Experiment], Experiment]) -> HttpResponse:
-    found = _own(request, number)
-    try:
-        found = act(found)
-    except AuctionError as error:
-        messages.error(request, str(error))
-    return redirect("experiment", number=found.pk)
 
 
 def _own(request: HttpRequest, number: int) -> Experiment:
@@ -204,12 +177,10 @@ def _chosen(request: HttpRequest, experiment: Experiment) -> tuple[str, int]:
     return metric, int(workload)
 
 
-def _tag(request: HttpRequest, experiment: Experiment) -> str:
-    """Return a tag that changes whenever the page of the experiment changes."""
+def _version(experiment: Experiment) -> tuple[object, ...]:
+    """Return what changes whenever the page of the experiment changes."""
     other = () if experiment.rerun_of is None else readings.tag_of(experiment.rerun_of)
-    own = (readings.tag_of(experiment), readings.place_of(experiment))
-    parts = (own, other, viewer_of(request).pk, request.get_full_path())
-    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
+    return readings.tag_of(experiment), readings.place_of(experiment), other
 
 
 def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:

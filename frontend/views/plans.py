@@ -1,41 +1,35 @@
 """Plans of split learning: the list, the form, and the page of one with its course, its Gantt chart and its rivals."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 
-from auctions.domain.errors import AuctionError
-from frontend.access import viewer_of
-from frontend.figures import plan_course
-from frontend.figures.base import Table
+from frontend.access import action_view, form_view, page_view, viewer_of
+from frontend.figures import plan_course, plan_noise, plan_slots
+from frontend.figures.base import Drawing, Table
 from frontend.forms.plan import PlanForm
+from frontend.forms.replanning import ReplanForm
+from frontend.presenters import plan_charts as charts
 from frontend.presenters.listing import listing
 from frontend.presenters.states import PLAN_LOOKS
-from frontend.views.overview import csv_response
-from frontend.views.plan_access import own_plan, tag_of_plan
-from frontend.views.plan_again import changes_table
-from frontend.views.plan_gantts import gantt_choices, schedule_table
-from frontend.views.plan_noise import spread_choices
-from frontend.views.plan_slots import lengths_of, slots_table
-from frontend.views.versions import unless_tagged
-from scheduling.model.errors import InvalidField
+from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
 from scheduling.split_learning.methods import METHODS
 from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.measured_networks import CLIENTS, HELPERS
 from studies.split_learning.plans import comparisons, readings, states
+from studies.split_learning.plans.noise import KINDS
 from studies.split_learning.plans.submission import (
     compare_methods,
     compare_slot_lengths,
     submit_extra_helper,
     submit_plan,
+    submit_replan,
 )
 from studies.split_learning.scenarios import SLOT_MS
 
@@ -43,8 +37,7 @@ MOST_ROWS = 500
 """Clients in the page's table; the CSV file has all."""
 
 
-@login_required
-@require_safe
+@page_view
 def plan_list(request: HttpRequest) -> HttpResponse:
     """Plans the visitor may see, newest first; the filters are in the address."""
     everything = readings.visible_plans(viewer_of(request)).filter(question=Question.ITSELF).defer(*readings.LARGE)
@@ -63,18 +56,13 @@ def plan_list(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/plans.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def new_plan(request: HttpRequest) -> HttpResponse:
     """The form; a plan that was stored leads to its page."""
     form = PlanForm(request.POST, request.FILES) if request.method == "POST" else PlanForm()
-    if form.is_bound and form.is_valid():
-        try:
-            return redirect("plan", number=submit_plan(viewer_of(request), form.plan_request()).pk)
-        except InvalidField as error:
-            form.blame(error)
-        except AuctionError as error:
-            form.add_error(None, str(error))
+    made = form.store(lambda: submit_plan(viewer_of(request), form.plan_request()))
+    if made is not None:
+        return redirect("plan", number=made.pk)
     context = {
         "form": form,
         "profile": json.dumps(DESCRIBED, indent=1),
@@ -84,53 +72,79 @@ def new_plan(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/plan_new.html", context, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_safe
+@form_view
+def again(request: HttpRequest, number: int) -> HttpResponse:
+    """The form of a plan that is made again; a new plan that was stored leads to its page."""
+    plan = _own(request, number)
+    form = ReplanForm(request.POST, plan=plan) if request.method == "POST" else ReplanForm(plan=plan)
+    made = form.store(lambda: submit_replan(viewer_of(request), plan, form.plan_request()))
+    if made is not None:
+        return redirect("plan", number=made.pk)
+    status = 422 if form.is_bound else 200
+    return render(request, "frontend/plan_again.html", {"plan": plan, "form": form}, status=status)
+
+
+@page_view
 def plan_page(request: HttpRequest, number: int) -> HttpResponse:
     """One plan."""
     return render(request, "frontend/plan.html", _context(request, number))
 
 
-@login_required
-@require_safe
+@page_view
 def part(request: HttpRequest, number: int) -> HttpResponse:
     """What changes on a plan's page, for pages that are open."""
-    plan = own_plan(request, number)
-    return unless_tagged(
-        request, tag_of_plan(request, plan), lambda: render(request, "frontend/_plan.html", _context(request, number))
-    )
+
+    def build() -> HttpResponse:
+        return render(request, "frontend/_plan.html", _context(request, number))
+
+    return unless_tagged(request, _version(_own(request, number)), build)
 
 
-@login_required
-@require_safe
+@page_view
 def tables(request: HttpRequest, number: int) -> HttpResponse:
     """Helpers and clients, below the charts, for pages that are open."""
-    plan = own_plan(request, number)
-    return unless_tagged(
-        request,
-        tag_of_plan(request, plan),
-        lambda: render(request, "frontend/_plan_tables.html", _tables_context(plan)),
-    )
+    plan = _own(request, number)
+
+    def build() -> HttpResponse:
+        return render(request, "frontend/_plan_tables.html", _tables_context(plan))
+
+    return unless_tagged(request, _version(plan), build)
 
 
-@login_required
-@require_safe
+@page_view
+def noise(request: HttpRequest, number: int) -> HttpResponse:
+    """The table below the chart of noise."""
+    plan = _own(request, number)
+
+    def build() -> HttpResponse:
+        found, _ = charts.drawn(plan, request.GET.dict())  # why there is none is said below the chart
+        return render(request, "frontend/_plan_noise.html", {"noise": found, "rows": charts.noise_rows(found)})
+
+    return unless_tagged(request, _version(plan), build)
+
+
+@page_view
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """Says whether anything changed, for pages that ask."""
-    tag = tag_of_plan(request, own_plan(request, number, without=("instance", "result")))
-    return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
+    return version_response(request, _version(_own(request, number, without=("instance", "result"))))
 
 
-@login_required
-@require_safe
-def course(request: HttpRequest, number: int) -> HttpResponse:
-    """Bound and best so far over time."""
-    plan = own_plan(request, number)
-    return unless_tagged(
-        request,
-        tag_of_plan(request, plan),
-        lambda: JsonResponse(plan_course.figure(_course(plan), slot_ms=plan.slot_ms).to_json()),
-    )
+FIGURES: Final[Mapping[str, Callable[[Plan, charts.Query], Drawing]]] = {
+    "course": lambda plan, _: plan_course.figure(readings.course_of(plan), slot_ms=plan.slot_ms),
+    "gantt": charts.gantt,
+    "noise": charts.noise,
+    "slots": lambda plan, _: plan_slots.figure(comparisons.lengths_of(plan)),
+}
+
+
+@page_view
+def figure(request: HttpRequest, number: int, name: str) -> HttpResponse:
+    """A chart of the plan as Plotly's JSON."""
+    plan = _own(request, number)
+    if name not in FIGURES:
+        raise Http404
+    draw, query = FIGURES[name], request.GET.dict()
+    return unless_tagged(request, _version(plan), lambda: figure_response(draw(plan, query)))
 
 
 def _clients_table(plan: Plan) -> Table:
@@ -140,35 +154,51 @@ def _clients_table(plan: Plan) -> Table:
     return Table(columns, rows)
 
 
-TABLES: dict[str, Callable[[Plan], Table]] = {
-    "schedule": schedule_table,
-    "course": lambda plan: plan_course.table(_course(plan)),
-    "clients": _clients_table,
-    "changes": changes_table,
-    "slots": slots_table,
+def _changes_table(plan: Plan) -> Table:
+    """What a plan made again means for each client; slots, nothing where it is not in a plan."""
+    columns = ("client", "helper", "what", "completion_before", "completion")
+    rows = (
+        ["" if getattr(row, name) is None else getattr(row, name) for name in columns]
+        for row in readings.changes_of(plan)
+    )
+    return Table(columns, rows)
+
+
+def _noise_table(plan: Plan, query: charts.Query) -> Table:
+    """Every draw; 404 while there is nothing to draw from, or for an address that asks for nonsense."""
+    found, problem = charts.drawn(plan, query)
+    if found is None:
+        raise Http404(problem)
+    return plan_noise.table([draw.planned, *(getattr(draw, kind) for kind in KINDS)] for draw in found.draws)
+
+
+TABLES: Final[Mapping[str, Callable[[Plan, charts.Query], Table]]] = {
+    "schedule": lambda plan, _: Table.of(readings.schedule_rows(plan)),
+    "course": lambda plan, _: plan_course.table(readings.course_of(plan)),
+    "clients": lambda plan, _: _clients_table(plan),
+    "changes": lambda plan, _: _changes_table(plan),
+    "slots": lambda plan, _: plan_slots.table(comparisons.lengths_of(plan)),
+    "noise": _noise_table,
 }
 """What can be had as CSV."""
 
 
-@login_required
-@require_safe
+@page_view
 def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
     """A table of the plan as CSV, unabridged; times in slots where no unit is said."""
-    plan = own_plan(request, number)
+    plan = _own(request, number)
     if name not in TABLES:
         raise Http404
-    return csv_response(TABLES[name](plan), f"plan-{plan.pk}-{name}.csv")
+    return csv_response(TABLES[name](plan, request.GET.dict()), f"plan-{plan.pk}-{name}.csv")
 
 
-@login_required
-@require_POST
+@action_view
 def cancel(request: HttpRequest, number: int) -> HttpResponse:
     """End it; the best so far is kept if there is one."""
     return _do(request, number, lambda plan: f"{states.cancel(plan)} is being cancelled.".capitalize())
 
 
-@login_required
-@require_POST
+@action_view
 def compare(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for the same instance under every other method."""
 
@@ -179,8 +209,7 @@ def compare(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, asked)
 
 
-@login_required
-@require_POST
+@action_view
 def one_more(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for it with one helper more."""
     return _do(
@@ -188,8 +217,7 @@ def one_more(request: HttpRequest, number: int) -> HttpResponse:
     )
 
 
-@login_required
-@require_POST
+@action_view
 def other_slots(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for the same devices in slots of other lengths."""
 
@@ -201,42 +229,46 @@ def other_slots(request: HttpRequest, number: int) -> HttpResponse:
     return _do(request, number, asked)
 
 
-@login_required
-@require_POST
+@action_view
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with those asked for beside it."""
-    own_plan(request, number).delete()
+    _own(request, number).delete()
     messages.success(request, f"Plan {number} is deleted.")
     return redirect("plans")
 
 
 def _do(request: HttpRequest, number: int, act: Callable[[Plan], str]) -> HttpResponse:
-    plan = own_plan(request, number)
-    try:
-        messages.success(request, act(plan))
-    except (AuctionError, InvalidField) as error:
-        messages.error(request, str(error))
+    plan = _own(request, number)
+    say_done(request, lambda: act(plan))
     return redirect("plan", number=number)
 
 
-def _course(plan: Plan) -> list[plan_course.Known]:
-    return [plan_course.Known(**readings.step(stored)) for stored in plan.steps]
+def _own(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()) -> Plan:
+    """The plan, if the visitor may see it; else it is not there. Some columns may be left for later: they are large."""
+    return get_object_or_404(readings.visible_plans(viewer_of(request)).defer(*without), pk=number)
+
+
+def _version(plan: Plan) -> tuple[object, ...]:
+    """Return what changes whenever a reading of the plan changes."""
+    columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_requested")
+    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:], states.place_of(plan))
+    return own, list(plan.others.values_list(*columns))
 
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
-    plan = own_plan(request, number)
+    plan = _own(request, number)
     methods = comparisons.others_of(plan, Question.METHOD)
     return {
         "query": request.GET.urlencode(),
-        "spreads": spread_choices(request),
+        "spreads": charts.spread_choices(request.GET.dict()),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "duration_s": plan.duration_s,
         "place": states.place_of(plan),
         **_tables_context(plan),
-        "gantts": gantt_choices(request, plan),
+        "gantts": charts.gantt_choices(plan, request.GET.dict()),
         "compared_methods": comparisons.compared(plan, methods),
         "compared_helpers": comparisons.compared(plan, comparisons.others_of(plan, Question.HELPER)),
-        "lengths": lengths_of(plan),
+        "lengths": comparisons.lengths_of(plan),
         "again": comparisons.others_of(plan, Question.REPLAN),
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),

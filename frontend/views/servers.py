@@ -5,14 +5,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST, require_safe
 
 from auctions.api.bodies import LONGEST_REASON
-from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
 from auctions.engine.jobs import fail_job
@@ -20,10 +16,9 @@ from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Bid, Market
 from cluster.models import Server
 from cluster.operators import is_operator
-from frontend.access import market_named, timeline_of, viewer_of
+from frontend.access import action_view, market_named, page_view, timeline_of, viewer_of
 from frontend.figures.base import Table
-from frontend.views.overview import csv_response
-from scheduling.model.errors import InvalidField
+from frontend.views.responses import csv_response, say_done
 
 STATES = {
     "in_service": "In service",
@@ -53,8 +48,7 @@ class FailForm(forms.Form):
     refund = forms.ChoiceField(choices=[(one.value, one.name) for one in Refund])
 
 
-@login_required
-@require_safe
+@page_view
 def server_list(request: HttpRequest, name: str) -> HttpResponse:
     """List all servers of the market."""
     market = _market(request, name)
@@ -63,8 +57,7 @@ def server_list(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/servers.html", context)
 
 
-@login_required
-@require_safe
+@page_view
 def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Show one server with the jobs that hold it, and the operator's forms."""
     market = _market(request, name)
@@ -80,8 +73,7 @@ def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
     return render(request, "frontend/server.html", context)
 
 
-@login_required
-@require_safe
+@page_view
 def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Return the jobs that hold the server as CSV."""
     market = _market(request, name)
@@ -98,30 +90,25 @@ def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
     return csv_response(Table((*header, "end_slot", "end_utc"), rows), f"{name}-{server}.csv")
 
 
-@login_required
-@require_POST
+@action_view
 def lose(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Mark the server as lost."""
-    return _do(request, name, server, ReasonForm, _lose, "is out of service")
+    return _do(request, name, server, ReasonForm, lose_server, "is out of service")
 
 
-@login_required
-@require_POST
+@action_view
 def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Drain the server."""
-
     return _do(request, name, server, DrainForm, _drain, "takes no new work")
 
 
-@login_required
-@require_POST
+@action_view
 def restore(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Return the server to service."""
-    return _do(request, name, server, ReasonForm, _restore, "is in service")
+    return _do(request, name, server, ReasonForm, restore_server, "is in service")
 
 
-@login_required
-@require_POST
+@action_view
 def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Fail a job."""
     market, form = _market(request, name), FailForm(request.POST)
@@ -131,49 +118,38 @@ def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, "Give a reason for the job's owner.")
         return redirect("bid", name=name, number=number)
-    try:
+
+    def act() -> str:
         fail_job(bid, form.cleaned_data["reason"], refund=Refund(form.cleaned_data["refund"]))
-        messages.success(request, f"The job failed; {bid.refund:,.2f} was paid back.")
-    except WrongState as error:
-        messages.error(request, str(error))
+        return f"The job failed; {bid.refund:,.2f} was paid back."
+
+    say_done(request, act)
     return redirect("bid", name=name, number=number)
 
 
 def _do(
-    request: HttpRequest,
-    name: str,
-    server: str,
-    kind: type[ReasonForm],
-    deed: Callable[[Server, dict[str, Any], User], object],
-    done: str,
+    request: HttpRequest, name: str, server: str, kind: type[ReasonForm], deed: Callable[..., object], done: str
 ) -> HttpResponse:
     """Apply an action and return to the server's page, which shows the result."""
     market, form = _market(request, name), kind(request.POST)
     row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
     if row is None:
         raise Http404
-    if not form.is_valid():
+
+    def act() -> str:
+        deed(row, **form.cleaned_data, by=viewer_of(request))
+        return f"Server {server} {done}."
+
+    if form.is_valid():
+        say_done(request, act)
+    else:
         wrong = [f"{form.fields[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items()]
         messages.error(request, "; ".join(wrong))
-        return redirect("server", name=name, server=server)
-    try:
-        deed(row, form.cleaned_data, viewer_of(request))
-        messages.success(request, f"Server {server} {done}.")
-    except (WrongState, InvalidField) as error:
-        messages.error(request, str(error))
     return redirect("server", name=name, server=server)
 
 
-def _lose(row: Server, said: dict[str, Any], by: User) -> None:
-    lose_server(row, reason=said["reason"], by=by)
-
-
-def _drain(row: Server, said: dict[str, Any], by: User) -> None:
-    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], reason=said["reason"], by=by)
-
-
-def _restore(row: Server, said: dict[str, Any], by: User) -> None:
-    restore_server(row, reason=said["reason"], by=by)
+def _drain(row: Server, *, deadline_slot: int | None, **more: Any) -> object:
+    return drain_server(row, deadline=deadline_slot, **more)
 
 
 def _market(request: HttpRequest, name: str) -> Market:

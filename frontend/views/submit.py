@@ -4,27 +4,23 @@ import math
 from typing import Any
 from uuid import uuid4
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.views.decorators.http import require_http_methods, require_POST
 
-from auctions.domain.errors import AuctionError, NotReady
-from auctions.engine.submission import quote, submit_bid
+from auctions.domain.errors import NotReady
+from auctions.engine.submission import Submitted, quote, submit_bid
 from auctions.models import Market
-from frontend.access import market_named, timeline_of, viewer_of, visible_bids
+from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
 from frontend.figures.base import Drawing
 from frontend.forms.submission import BidForm, initial_of
-from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import CENT
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def submit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form; redirect to the bid's page once a bid is stored."""
     market, viewer = market_named(name), viewer_of(request)
@@ -32,15 +28,15 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
     key = request.POST.get("key", "")[:64] or uuid4().hex
     if request.method == "POST":
         form = BidForm(request.POST, cluster=market.cluster)
-        if form.is_valid():
-            try:
-                sent = submit_bid(cluster=market.cluster, owner=viewer, body=form.body(), idempotency_key=f"page/{key}")
-                return redirect("bid", name=name, number=sent.bid.sequence)
-            except InvalidField as error:
-                form.blame_all(error)
-            except AuctionError as error:
-                form.add_error(None, str(error))
-            key = uuid4().hex
+
+        def send() -> Submitted:
+            body, sent_key = form.body(), f"page/{key}"
+            return submit_bid(cluster=market.cluster, owner=viewer, body=body, idempotency_key=sent_key)
+
+        sent = form.store(send)
+        if sent is not None:
+            return redirect("bid", name=name, number=sent.bid.sequence)
+        key = uuid4().hex
     else:
         form = BidForm(initial=_prefilled(request, market), cluster=market.cluster)
     context = {"market": market, "form": form, "key": key, "line": timeline_of(market)}
@@ -48,22 +44,19 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/submit.html", context, status=status)
 
 
-@login_required
-@require_POST
+@action_view
 def live_quote(request: HttpRequest, name: str) -> HttpResponse:
     """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored."""
     market = market_named(name)
     form = BidForm(request.POST, cluster=market.cluster)
-    answer: dict[str, Any] = {}
-    if form.is_valid():
+
+    def ask() -> dict[str, Any]:
         try:
-            answer = _quoted(market, form.body())
-        except InvalidField as error:
-            form.blame_all(error)
+            return _quoted(market, form.body())
         except NotReady as error:
-            answer = {"wait": str(error)}
-        except AuctionError as error:
-            form.add_error(None, str(error))
+            return {"wait": str(error)}
+
+    answer = form.store(ask) or {}
     errors = {field: " ".join(str(problem) for problem in problems) for field, problems in form.errors.items()}
     return JsonResponse({**answer, "errors": errors})
 

@@ -1,19 +1,14 @@
 """Traces: the list with the upload form, and the page of one trace with its malformed lines."""
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from auctions.domain.errors import AuctionError
 from cluster.traces.formats import FORMATS
-from frontend.access import viewer_of
+from frontend.access import action_view, form_view, page_view, viewer_of
 from frontend.forms.experiment import TraceForm
 from frontend.presenters.listing import listing
-from scheduling.model.errors import InvalidField
+from frontend.views.responses import say_done
 from studies.experiments import readings
 from studies.experiments.traced import FILES
 from studies.models import Trace
@@ -22,18 +17,13 @@ from studies.workloads.traces import upload
 LONGEST_SOURCE = 200
 
 
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_view
 def trace_list(request: HttpRequest) -> HttpResponse:
     """List the traces the viewer may see, the newest first; after an upload, redirect to the trace's page."""
     form = TraceForm(request.POST, request.FILES) if request.method == "POST" else TraceForm()
-    if form.is_bound and form.is_valid():
-        try:
-            return redirect("trace", number=_keep(request, form).pk)
-        except InvalidField as error:
-            form.add_error("file" if error.field in ("file", "text") else "throughputs", error.problem)
-        except AuctionError as error:
-            form.add_error(None, str(error))
+    kept = form.store(lambda: _keep(request, form))
+    if kept is not None:
+        return redirect("trace", number=kept.pk)
     context = {
         "form": form,
         **listing(request, readings.visible_traces(viewer_of(request))),
@@ -42,8 +32,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/traces.html", context, status=422 if form.is_bound else 200)
 
 
-@login_required
-@require_safe
+@page_view
 def trace_page(request: HttpRequest, number: int) -> HttpResponse:
     """Show one trace."""
     trace = _own(request, number)
@@ -56,45 +45,27 @@ def trace_page(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "frontend/trace.html", context)
 
 
-@login_required
-@require_POST
+@action_view
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete a trace, unless an experiment reads it."""
     trace = _own(request, number)
-    try:
+
+    def act() -> str:
         upload.delete(trace)
-    except AuctionError as error:
-        messages.error(request, str(error))
-        return redirect("trace", number=number)
-    messages.success(request, f"Trace {number} is deleted.")
-    return redirect("traces")
+        return f"Trace {number} is deleted."
+
+    return redirect("traces") if say_done(request, act) else redirect("trace", number=number)
 
 
 def _keep(request: HttpRequest, form: TraceForm) -> Trace:
     """Store the trace of a form; raises InvalidField or TooManyTraces."""
-    file, table = form.cleaned_data["file"], form.cleaned_data["throughputs"]
-    text = _text("file", file)
-    throughputs = _text("throughputs", table) if table else ""
-    source, label = (file.name or "")[:LONGEST_SOURCE], form.cleaned_data["label"]
+    said = form.cleaned_data
+    text, throughputs, label = said["file"], said["throughputs"] or "", said["label"]
+    source = (request.FILES.getlist("file")[0].name or "")[:LONGEST_SOURCE]
     trace, new = upload.keep(viewer_of(request), text, label=label, source=source, throughputs=throughputs)
     if not new:
         messages.success(request, "You have this trace already.")
     return trace
-
-
-def _text(field: str, file: "UploadedFile[bytes]") -> str:
-    """Return the text of an uploaded file; raises InvalidField."""
-    if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
-        raise InvalidField(field, f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
-    raw = bytes(file.read())
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidField(field, f"not UTF-8 in line {1 + raw.count(10, 0, error.start)}") from None
-    if "\0" in text:
-        line = 1 + text.count("\n", 0, text.index("\0"))
-        raise InvalidField(field, f"it holds a character that cannot be stored in line {line}")
-    return text
 
 
 def _own(request: HttpRequest, number: int) -> Trace:

@@ -7,11 +7,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from auctions.models import BoundKind
+from auctions.readings.types import BoundReading, Flow, Machines, Welfare
 from frontend.figures import flow, gantt, machines, prices, value, welfare
 from frontend.figures.base import Drawing, rounded
 from frontend.figures.gantt import Span
 from frontend.figures.timeline import TimeLine
-from frontend.figures.welfare import Course
 
 LINE = TimeLine(epoch=datetime(2026, 1, 5, tzinfo=UTC), slot_seconds=3600)
 
@@ -27,10 +28,44 @@ def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) ->
     return Span(group=group, start=start, end=end, **fields)  # type: ignore[arg-type]
 
 
-def course(count: int) -> Course:
+def course(count: int) -> Welfare:
     sums = np.cumsum(np.ones(count))
-    certified = ("Zero-price bound", 2.0 * count)
-    return Course(np.arange(1, count + 1), sums * 60, sums, sums / 2, np.arange(count), sums * 2, certified)
+    bound = BoundReading(
+        kind=BoundKind.ZERO_PRICE,
+        value=2.0 * count,
+        zero_price=2.0 * count,
+        posted_price=3.0 * count,
+        welfare=float(count),
+        gap=0.5,
+        decided=count,
+        loose=0,
+        version=1,
+        duration_ms=3.0,
+        computed_at=LINE.epoch,
+    )
+    return Welfare(
+        decided=np.arange(1, count + 1),
+        slot=np.arange(count),
+        seconds=sums * 60,
+        welfare=sums,
+        revenue=sums / 2,
+        sequence=np.arange(count),
+        zero_price_bound=sums * 2,
+        bound=bound,
+    )
+
+
+def published(decided: list[int], seconds: list[float], sums: list[float], revenue: list[float]) -> Welfare:
+    return Welfare(
+        decided=np.array(decided, dtype=np.int64),
+        slot=np.array(decided, dtype=np.int64),
+        seconds=np.array(seconds),
+        welfare=np.array(sums),
+        revenue=np.array(revenue),
+        sequence=None,
+        zero_price_bound=None,
+        bound=None,
+    )
 
 
 def test_a_slot_is_shown_with_its_date() -> None:
@@ -166,7 +201,7 @@ def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
     by_name = {trace["name"]: trace for trace in drawing.data}
     assert by_name["welfare"]["y"][-1] == 5000
     # One number for all decisions so far: a point at the end, no line along times it says nothing about.
-    assert by_name["certified for all of them: zero-price bound"]["y"] == [10000]
+    assert by_name["certified for all of them: zero-price bound, gap 50.0 %, 3 ms"]["y"] == [10000]
     assert "500 of 5000" in drawing.note
     assert len(list(welfare.table(course(5000), LINE).rows)) == 5000
 
@@ -181,11 +216,10 @@ def test_an_empty_market_has_words_instead_of_plots() -> None:
     assert welfare.figure(course(0), LINE).note
     none = np.zeros(0, dtype=np.int64)
     assert "decided" in welfare.figure(course(0), LINE).note
-    published = Course(none, np.zeros(0), np.zeros(0), np.zeros(0))
-    assert "published" in welfare.figure(published, LINE).note
-    assert flow.figure(flow.Course(none, none, none, none, np.zeros(0), np.zeros(0)), LINE).note
-    assert "published" in flow.figure(flow.Course(none, none, none, none, np.zeros(0), None), LINE).note
-    assert machines.figure(machines.Counts(0, none, none), LINE, now=0).note
+    assert "published" in welfare.figure(published([], [], [], []), LINE).note
+    assert flow.figure(Flow(none, none, none, none, np.zeros(0), np.zeros(0)), LINE).note
+    assert "published" in flow.figure(Flow(none, none, none, none, np.zeros(0), None), LINE).note
+    assert machines.figure(Machines(0, none, none), LINE, now=0).note
     assert gantt.figure([], LINE, now=0, window=(0, 4)).note
 
 
@@ -196,7 +230,7 @@ def test_the_value_curve_marks_completion_and_payment() -> None:
 
 
 def test_machines_are_steps_by_role_and_a_table_by_slot() -> None:
-    counts = machines.Counts(start=3, workers=np.array([2, 0, 5]), pss=np.array([1, 0, 3]))
+    counts = Machines(start=3, workers=np.array([2, 0, 5]), num_ps=np.array([1, 0, 3]))
     drawing = machines.figure(counts, LINE, now=4)
     checked(drawing)
     assert [trace["y"] for trace in drawing.data] == [[2, 0, 5, 0], [1, 0, 3, 0]]
@@ -206,16 +240,16 @@ def test_machines_are_steps_by_role_and_a_table_by_slot() -> None:
 
 
 def test_a_ring_has_no_line_of_parameter_servers() -> None:
-    counts = machines.Counts(start=0, workers=np.array([2]), pss=np.array([0]))
+    counts = Machines(start=0, workers=np.array([2]), num_ps=np.array([0]))
     assert [trace["name"] for trace in machines.figure(counts, LINE, now=0).data] == ["workers"]
 
 
 def test_times_to_completion_are_points_with_their_means() -> None:
     three = np.array([3.0])
-    course = flow.Course(np.array([7]), np.array([4]), np.array([3]), np.array([4]), three, three)
+    course = Flow(np.array([7]), np.array([4]), np.array([3]), np.array([4]), three, three)
     checked(flow.figure(course, LINE))
     many, mean = np.arange(5000), np.arange(5000, dtype=np.float64)
-    drawing = flow.figure(flow.Course(many, many, many, many, mean / 2, mean * 0.6), LINE)
+    drawing = flow.figure(Flow(many, many, many, many, mean / 2, mean * 0.6), LINE)
     assert len(checked(drawing)) < 300_000
     assert [trace["y"][-1] for trace in drawing.data] == [4999, rounded(2499.5), rounded(2999.4)]
     assert "of 5000" in drawing.note
@@ -223,19 +257,19 @@ def test_times_to_completion_are_points_with_their_means() -> None:
 
 
 def test_published_welfare_names_no_bid_and_no_bound() -> None:
-    published = Course(np.array([5, 9]), np.array([60.0, 180.0]), np.array([7.0, 11.0]), np.array([3.0, 4.0]))
-    drawing = welfare.figure(published, LINE)
+    sums = published([5, 9], [60.0, 180.0], [7.0, 11.0], [3.0, 4.0])
+    drawing = welfare.figure(sums, LINE)
     text = checked(drawing)
     assert [trace["name"] for trace in drawing.data] == ["welfare", "revenue"]
     assert "after bid" not in text
     assert "after %{customdata} decisions" in text
     assert "several owners" in drawing.note
-    rows = list(welfare.table(published, LINE).rows)
+    rows = list(welfare.table(sums, LINE).rows)
     assert rows == [(LINE.date_of_seconds(60), 5, 7.0, 3.0), (LINE.date_of_seconds(180), 9, 11.0, 4.0)]
 
 
 def test_published_times_to_completion_are_ones_own_jobs_and_the_mean_over_all() -> None:
-    own = flow.Course(np.array([7]), np.array([4]), np.array([3]), np.array([2, 5]), np.array([1.0, 2.0]), None)
+    own = Flow(np.array([7]), np.array([4]), np.array([3]), np.array([2, 5]), np.array([1.0, 2.0]), None)
     drawing = flow.figure(own, LINE)
     checked(drawing)
     assert [trace["name"] for trace in drawing.data] == ["your jobs", "mean so far"]

@@ -14,6 +14,7 @@ from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans import states
 from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.readings import Piece
 from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.here import compute_here
 
@@ -164,7 +165,7 @@ def test_the_gantt_chart_has_every_piece_and_says_what_it_leaves_out(done: Plan,
     pieces = sum(len(trace["x"]) for trace in drawn["data"])
     assert pieces == len(as_alice.get(page(done.pk, "schedule.csv")).text.splitlines()) - 1
     names = [f"h{i}" for i in range(plan_gantt.LARGEST_HELPERS + 5)]
-    many = [plan_gantt.Piece(name, "c", "forward", 0, 1) for name in names]
+    many = [Piece(name, "c", "forward", 0, 1) for name in names]
     assert "Helpers 1 to 60 of 65" in plan_gantt.figure(many, names, makespan=1, slot_ms=1).note
     assert plan_gantt.pages(many, names) == [0, 60]
     rest = plan_gantt.figure(many, names, makespan=1, slot_ms=1, first=62)

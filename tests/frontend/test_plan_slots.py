@@ -7,6 +7,7 @@ from django.test import Client
 from frontend.figures import plan_slots
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED, TINY
+from studies.split_learning.plans.comparisons import Length
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import compare_slot_lengths, submit_plan
 from tests.studies.plans.here import compute_here
@@ -57,7 +58,7 @@ def test_a_length_can_be_compared_further(alice: User) -> None:
 
 
 def test_what_is_not_there_yet_is_left_out() -> None:
-    lengths = [plan_slots.Length(50, None, None, None), plan_slots.Length(100, 7, 6, 0.5)]
+    lengths = [Length(1, 50, None, None, None), Length(2, 100, 7, 6, 0.5)]
     assert plan_slots.figure(lengths).data == []
     assert [list(row) for row in plan_slots.table(lengths).rows] == [
         [50, "", "", "", "", ""],

@@ -11,6 +11,7 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
+from auctions.readings.types import Machines
 from frontend.figures import machines
 from frontend.presenters import plans
 from frontend.presenters.states import LOOKS, PAUSED, PLAN, WAITS, look_of
@@ -193,5 +194,5 @@ def test_states_tell_plans_and_pauses_apart() -> None:
 
 
 def test_equal_slots_are_one_row_and_rest_is_none() -> None:
-    counts = machines.Counts(start=2, workers=np.array([1, 1, 0, 3]), pss=np.array([1, 1, 0, 2]))
+    counts = Machines(start=2, workers=np.array([1, 1, 0, 3]), num_ps=np.array([1, 1, 0, 2]))
     assert machines.runs(counts) == [(2, 4, 1, 1), (5, 6, 3, 2)]

@@ -24,37 +24,32 @@ class Compared:
 class Length:
     """The same devices and links in slots of one length."""
 
-    plan: Plan
+    plan: int
+    """Number of the plan."""
+    slot_ms: int
+    makespan: int | None
+    """Slots; None until the plan is completed, as are the next two."""
+    lower_bound: int | None
+    compute_s: float | None
+    """Seconds until the method had finished."""
 
-    @property
-    def is_done(self) -> bool:
-        """Whether its figures are final; before that there are none."""
-        return self.plan.state == JobState.COMPLETED
-
-    @property
-    def makespan(self) -> int | None:
-        """Makespan, slots."""
-        return self.plan.makespan if self.is_done else None
-
-    @property
-    def lower_bound(self) -> int | None:
-        """Slots."""
-        return self.plan.lower_bound if self.is_done else None
-
-    @property
-    def compute_s(self) -> float | None:
-        """Seconds until the method had finished."""
-        return self.plan.steps[-1][0] if self.plan.steps and self.is_done else None
+    @classmethod
+    def of(cls, plan: Plan) -> "Length":
+        """Return the figures of a plan, if they are final."""
+        if plan.state != JobState.COMPLETED:
+            return cls(plan.pk, plan.slot_ms, None, None, None)
+        compute_s = plan.steps[-1][0] if plan.steps else None
+        return cls(plan.pk, plan.slot_ms, plan.makespan, plan.lower_bound, compute_s)
 
     @property
     def makespan_ms(self) -> int | None:
         """Makespan in milliseconds, so that lengths can be compared."""
-        return None if self.makespan is None else self.makespan * self.plan.slot_ms
+        return None if self.makespan is None else self.makespan * self.slot_ms
 
     @property
     def bound_ms(self) -> int | None:
         """Lower bound in milliseconds."""
-        return None if self.lower_bound is None else self.lower_bound * self.plan.slot_ms
+        return None if self.lower_bound is None else self.lower_bound * self.slot_ms
 
 
 def others_of(plan: Plan, question: Question) -> list[Plan]:
@@ -80,7 +75,7 @@ def lengths_of(plan: Plan) -> list[Length]:
     """Return the plan and those with other slot lengths, the shortest slots first; empty if there are no others."""
     others = plan.others.filter(question=Question.SLOT).select_related("owner", "cluster")
     found = list(others.defer("instance", "result"))
-    return [Length(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []
+    return [Length.of(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from cluster.operators import is_operator
-from scheduling.model.types import Json
 from studies.models import Plan
 
 LARGE = ("instance", "steps", "result")
@@ -83,7 +82,7 @@ def clients_of(plan: Plan) -> list[Client]:
     ]
 
 
-def pieces_of(plan: Plan) -> Iterator[Piece]:
+def pieces_of(plan: Plan) -> list[Piece]:
     """Return the parts of passes, helper by helper in order of time."""
     found = [
         Piece(client.helper, client.client, kind, start, end)
@@ -92,7 +91,7 @@ def pieces_of(plan: Plan) -> Iterator[Piece]:
         for start, end in getattr(client, kind)
     ]
     place = {name: i for i, name in enumerate(names(plan)[0])}
-    yield from sorted(found, key=lambda piece: (place[piece.helper], piece.start))
+    return sorted(found, key=lambda piece: (place[piece.helper], piece.start))
 
 
 def schedule_rows(plan: Plan) -> Iterator[list[object]]:
@@ -107,9 +106,21 @@ def _pieces(rows: list[list[int]]) -> tuple[tuple[int, int], ...]:
     return tuple((start, end) for start, end in rows)
 
 
-def step(stored: list[object]) -> Json:
-    """Return the bound and the best makespan after a step, by name."""
-    return dict(zip(("seconds", "lower_bound", "makespan", "note"), stored, strict=True))
+@dataclass(frozen=True)
+class Known:
+    """The bound and the best makespan after a step, slots."""
+
+    seconds: float
+    """Seconds since the start of the computation."""
+    lower_bound: int
+    makespan: int | None
+    """None while there is no plan."""
+    note: str
+
+
+def course_of(plan: Plan) -> list[Known]:
+    """Return what was known after each stored step, oldest first."""
+    return [Known(*step) for step in plan.steps]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class StepOut(Schema):
 
     def to_representation(self, instance: Any) -> Any:
         """Write a stored step, which is a list."""
-        return super().to_representation(readings.step(instance))
+        return super().to_representation(readings.Known(*instance))
 
 
 @extend_schema_field(
@@ -164,8 +164,8 @@ class ComparedOut(Schema):
 
 
 class LengthOut(Schema):
-    plan = serializers.IntegerField(source="plan.pk", help_text="Number of the plan.")
-    slot_ms = serializers.IntegerField(source="plan.slot_ms", help_text="Length of a slot, milliseconds.")
+    plan = serializers.IntegerField(help_text="Number of the plan.")
+    slot_ms = serializers.IntegerField(help_text="Length of a slot, milliseconds.")
     makespan = slots_out("Makespan; null before the plan is completed, as are the next fields", null=True)
     makespan_ms = serializers.IntegerField(allow_null=True, help_text="Makespan in milliseconds, so that all compare.")
     bound_ms = serializers.IntegerField(allow_null=True, help_text="No plan in such slots is shorter, milliseconds.")

@@ -1,0 +1,81 @@
+"""What all forms of pages share: descriptions for screen readers, and errors found where a request is read."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django import forms
+from django.conf import settings
+from django.forms.boundfield import BoundField
+
+from auctions.domain.errors import AuctionError
+from scheduling.model.errors import InvalidField
+
+Stored = TypeVar("Stored")
+
+
+class DescribedField(BoundField):
+    """A field whose input names the elements of `_field.html` that describe it: its help text and its errors."""
+
+    @property
+    def aria_describedby(self) -> str:
+        """Ids of elements; that of the errors is always there, since a live quote fills it in."""
+        return " ".join(f"{kind}-{self.html_name}" for kind in (["help"] if self.help_text else []) + ["error"])
+
+    def build_widget_attrs(self, attrs: dict[str, Any], widget: Any = None) -> dict[str, Any]:
+        """Return the attributes of the input; browsers do not fill it in."""
+        return {"autocomplete": "off", **super().build_widget_attrs(attrs, widget)}
+
+
+class TextFileField(forms.FileField):
+    """A text file in UTF-8 of at most `settings.PLAN_BODY_LIMIT_BYTES`; its value is the text."""
+
+    def to_python(self, data: Any) -> Any:
+        """Return the text; None without a file."""
+        file = super().to_python(data)
+        if file is None:
+            return None
+        if file.size > settings.PLAN_BODY_LIMIT_BYTES:
+            raise forms.ValidationError(f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
+        raw = bytes(file.read())
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise forms.ValidationError(f"not UTF-8 in line {1 + raw.count(10, 0, error.start)}") from None
+        if "\0" in text:
+            line = 1 + text.count("\n", 0, text.index("\0"))
+            raise forms.ValidationError(f"it holds a character that cannot be stored in line {line}")
+        return text
+
+
+class PageForm(forms.Form):
+    """A form of a page."""
+
+    bound_field_class = DescribedField
+
+    within = ""
+    """What names of fields begin with where a request has the form's fields inside another one."""
+
+    def blame(self, error: InvalidField) -> None:
+        """Show each error at the field that it is about."""
+        for one in (error, *error.also):
+            name = one.field.removeprefix(self.within).partition(".")[0].partition("[")[0]
+            if name in self.fields:
+                self.add_error(name, one.problem)
+            else:
+                self.add_error(self.elsewhere(), f"{one.field}: {one.problem}")
+
+    def elsewhere(self) -> str | None:
+        """Return the field that shows errors about none of the fields; None: they stand above all fields."""
+        return None
+
+    def store(self, act: Callable[[], Stored]) -> Stored | None:
+        """Return what `act` stores if the form was sent and is valid; else None, with all errors in the form."""
+        if not (self.is_bound and self.is_valid()):
+            return None
+        try:
+            return act()
+        except InvalidField as error:
+            self.blame(error)
+        except AuctionError as error:
+            self.add_error(None, str(error))
+        return None

@@ -1,0 +1,76 @@
+"""Responses of pages: built only if their data has changed, as figures, as tables, or after an action."""
+
+import csv
+from collections.abc import Callable
+from hashlib import sha256
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse
+from django.utils.cache import patch_cache_control
+
+from auctions.domain.errors import AuctionError
+from auctions.models import Market
+from auctions.readings.publications import sees_all
+from auctions.state.market_snapshot import market_snapshot
+from cluster.operators import is_operator
+from cluster.spreadsheets import inert
+from frontend.access import viewer_of
+from frontend.figures.base import Drawing, Table
+from scheduling.model.errors import InvalidField
+
+
+def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
+    """Return 304 if the viewer has this version of a market, or else the response; call it in a `market_view`.
+
+    The version is that of the market's data: its events, derived results, the slot and what the viewer may see.
+    """
+    row = Market.objects.filter(pk=market.pk)
+    computed = row.values_list("certificate__version", "competitive_ratio__computed_at").first()
+    viewer, seen = viewer_of(request), market_snapshot(market)
+    rights = (is_operator(viewer), sees_all(market, viewer))
+    return unless_tagged(request, (seen.market.version, computed, seen.moment.now, *rights), build)
+
+
+def unless_tagged(request: HttpRequest, parts: tuple[object, ...], build: Callable[[], HttpResponse]) -> HttpResponse:
+    """Return 304 if the viewer has the response that these parts identify, or else the response with its ETag."""
+    tag = tag_of(request, parts)
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("If-None-Match", "").split(",")]
+    response = HttpResponseNotModified() if tag in known else build()
+    response.headers["ETag"] = tag
+    patch_cache_control(response, private=True, no_cache=True)
+    return response
+
+
+def tag_of(request: HttpRequest, parts: tuple[object, ...]) -> str:
+    """Return the ETag of what these parts identify for this viewer at this address."""
+    whole = (*parts, viewer_of(request).pk, request.get_full_path())
+    return f'"{sha256(repr(whole).encode()).hexdigest()[:24]}"'
+
+
+def version_response(request: HttpRequest, parts: tuple[object, ...]) -> HttpResponse:
+    """Return the tag of a page as text, by which open pages see whether it changed."""
+    words = f"version {tag_of(request, parts)}"
+    return unless_tagged(request, parts, lambda: HttpResponse(words, content_type="text/plain"))
+
+
+def figure_response(drawing: Drawing) -> HttpResponse:
+    """Return a figure as Plotly's JSON."""
+    return JsonResponse(drawing.to_json())
+
+
+def csv_response(table: Table, filename: str) -> HttpResponse:
+    """Return a table as a file to download."""
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
+    csv.writer(response).writerows(inert([table.header, *table.rows]))
+    return response
+
+
+def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:
+    """Do something and show its message on the next page, or why it was refused; return whether it was done."""
+    try:
+        messages.success(request, act())
+    except (AuctionError, InvalidField) as error:
+        messages.error(request, str(error))
+        return False
+    return True
