@@ -8,8 +8,10 @@ from django.utils.html import format_html
 
 from auctions.admin.base import ReadOnlyAdmin
 from auctions.domain.errors import WrongState
+from studies.background import states
+from studies.job_tables import PLANS
 from studies.models import Plan
-from studies.split_learning.plans import readings, states
+from studies.split_learning.plans import readings
 
 
 @admin.register(Plan)
@@ -50,7 +52,7 @@ class PlanAdmin(ReadOnlyAdmin):
         """End those that wait or run; the best so far is kept."""
         for plan in queryset.order_by("pk"):
             try:
-                states.cancel(plan)
+                states.cancel(PLANS, plan.pk)
             except WrongState as error:
                 self.message_user(request, str(error), messages.WARNING)
             else:

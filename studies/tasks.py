@@ -10,11 +10,9 @@ from auctions.runtime.retrying import retried
 from studies.background import states
 from studies.background.states import JobTable
 from studies.counterfactuals import computing as counterfactuals
-from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.experiments.computing import compute_some
-from studies.experiments.table import RUNS
+from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
 from studies.split_learning.plans import computing as plans
-from studies.split_learning.plans.states import PLANS
 
 
 @shared_task

@@ -192,7 +192,7 @@ AREAS: Final = {
             "studies/split_learning/plans/readings.py::visible_plans",
             "studies/experiments/readings.py::visible_traces,visible_experiments",
             "studies/counterfactuals/readings.py::visible",
-            "studies/counterfactuals/api/views.py::_market,_found",
+            "web/views.py::one_of",
             "frontend/access.py",
             "frontend/views/bids.py::withdraw,retry,cancel,_own",
             "frontend/views/servers.py::_market",

@@ -1,10 +1,12 @@
-"""The request headers that change what a submission does."""
+"""The headers of submissions: those of a request that change what it does, and those of its answer."""
 
 import re
 from typing import Final
 
 from rest_framework.request import Request
+from rest_framework.response import Response
 
+from scheduling.model.types import Json
 from web.refusals import refuse
 
 LONGEST_WAIT_S: Final = 30
@@ -30,3 +32,17 @@ def wait_s(request: Request) -> int | None:
         if found := _WAIT.fullmatch(preference):
             return min(int(found.group(1)), LONGEST_WAIT_S)
     return None
+
+
+def submitted(
+    document: Json, *, status: int, location: str | None = None, waited: int | None = None, repeated: bool = False
+) -> Response:
+    """Answer a submission: where it is, for how many seconds it was ready to wait, whether its key came before."""
+    response = Response(document, status=status)
+    if location is not None:
+        response["Location"] = location
+    if waited is not None:
+        response["Preference-Applied"] = f"wait={waited}"
+    if repeated:
+        response["Idempotency-Replayed"] = "true"
+    return response

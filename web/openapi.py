@@ -1,14 +1,18 @@
 """Descriptions of operations for the OpenAPI document, errors included."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
 
 from scheduling.model.types import Json
 from web.headers import LONGEST_KEY, LONGEST_WAIT_S
-from web.parameters import LARGEST_SLOT
+from web.parameters import LARGEST_SLOT, known_parameters
 from web.problems import CONTENT_TYPE
 from web.schema import Problem
 
@@ -30,26 +34,57 @@ READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
 WRITE: Final = (*READ, 409, 413, 415)
 
 SLOT: Final = {"type": "integer", "minimum": -LARGEST_SLOT, "maximum": LARGEST_SLOT}
-KEY = OpenApiParameter(
+NUMBER: Final = {"type": "integer", "minimum": 1}
+CSV: Final = {(200, "text/csv"): OpenApiTypes.STR}
+"""The answer of an operation that downloads a table."""
+
+
+def _header(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.HEADER, description=text, **more)
+
+
+def _place(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.PATH, description=text, **more)
+
+
+DEMO: Final = OpenApiExample("The cluster of the demo", value="demo")
+PLACES: Final = {
+    "cluster": _place("cluster", str, "Name of the cluster.", examples=[DEMO]),
+    "server": _place("server", str, "Name of the server."),
+    "sequence": _place("sequence", NUMBER, "The bid's place in the queue."),
+    "run": _place("run", NUMBER, "Number of the run, from 1."),
+    **{
+        name: _place(name, NUMBER, f"Number of the {name}.")
+        for name in ("counterfactual", "experiment", "plan", "trace")
+    },
+}
+"""Parts of addresses, by the name of the parameter that takes them."""
+KEY: Final = _header(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": r"^[\x21-\x7e]+$"},
-    OpenApiParameter.HEADER,
-    description="Sending the same key and body again is safe: it answers with what is stored.",
+    "Sending the same key and body again is safe: it answers with what is stored.",
 )
-PREFER = OpenApiParameter(
-    "Prefer",
-    str,
-    OpenApiParameter.HEADER,
-    description=f"`wait=5` waits for the decision, at most {LONGEST_WAIT_S} seconds.",
-)
+
+
+def prefer(until: str) -> OpenApiParameter:
+    """The header by which a request waits."""
+    return _header("Prefer", str, f"`wait=5` waits {until}, at most {LONGEST_WAIT_S} seconds.")
 
 
 def answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
     """A header of answers."""
-    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=text, response=codes)
+    return _header(name, str, text, response=codes)
 
 
-REPLAYED = answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored again.", [200, 202])
+def location(what: str, codes: list[int]) -> OpenApiParameter:
+    """The header with the address of what a request created."""
+    return answered("Location", f"Address of the {what}.", codes)
+
+
+REPLAYED: Final = answered(
+    "Idempotency-Replayed", "`true` if the key came before: nothing was stored again.", [200, 202]
+)
+WAITED: Final = answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202])
 
 
 def close_requests(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -81,15 +116,36 @@ def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
 
 
 def describe(
-    summary: str, answers: Mapping[Any, Any], errors: tuple[int, ...], **more: Any
+    summary: str,
+    answers: Mapping[Any, Any],
+    errors: tuple[int, ...],
+    *,
+    parameters: Sequence[OpenApiParameter] = (),
+    request: Any = None,
+    **more: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Document a method: its answers, and a problem document for each error."""
+    """Document a method: its answers, and a problem document for each error. Other query parameters are refused.
+
+    The parts of its address are among its arguments.
+    """
     responses: dict[Any, Any] = dict(answers)
     for code in errors:
         responses[(code, CONTENT_TYPE)] = OpenApiResponse(Problem, description=WORDS[code])
-    decorate: Callable[[Callable[..., Any]], Callable[..., Any]] = extend_schema(
-        summary=summary, responses=responses, **more
-    )
+    queries = [one for one in parameters if one.location == OpenApiParameter.QUERY]
+    known, repeatable = [one.name for one in queries], tuple(one.name for one in queries if one.many)
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def checked(view: Any, http: Request, **place: Any) -> Any:
+            known_parameters(http, *known, repeatable=repeatable)
+            return method(view, http, **place)
+
+        places = [PLACES[name] for name in signature(method).parameters if name in PLACES]
+        documented: Callable[..., Any] = extend_schema(
+            summary=summary, responses=responses, parameters=[*places, *parameters], request=request, **more
+        )(checked)
+        return documented
+
     return decorate
 
 

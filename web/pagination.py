@@ -2,11 +2,16 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
+from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from web.refusals import refuse
+from web.schema import Schema
 
 
 class NewestFirst(CursorPagination):
@@ -35,3 +40,20 @@ class NewestFirst(CursorPagination):
         if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= self.max_page_size):
             raise refuse("page_size", f"expected 1 to {self.max_page_size}")
         return int(text)
+
+
+class Page(Schema):  # noqa: D101
+    # No docstring: the OpenAPI document would repeat it at each of its children.
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page, with older rows.")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the previous page, with newer rows.")
+
+
+def page_of(
+    view: APIView, request: Request, rows: "QuerySet[Any]", shape: type[Page], *, by: str = "-id", **context: Any
+) -> Response:
+    """Answer with one page of rows in the order `by`, newest first."""
+    pages = NewestFirst()
+    pages.ordering = by
+    results = pages.paginate_queryset(rows, request, view=view) or []
+    links = {"next": pages.get_next_link(), "previous": pages.get_previous_link()}
+    return Response(shape.write({**links, "results": results}, **context))

@@ -9,6 +9,7 @@ from typing import IO, Any, Final
 from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser, JSONParser
+from rest_framework.request import Request
 
 from web.refusals import BodyTooLarge, refuse
 
@@ -58,6 +59,14 @@ class CsvParser(BaseParser):
         text = read_text(stream, media_type, parser_context or {})
         check_text(text, "body")
         return {"csv": text}
+
+
+def csv_text(request: Request) -> str | None:
+    """Return the text of a CSV body; None for a JSON body."""
+    if request.content_type.partition(";")[0].strip() != CsvParser.media_type:
+        return None
+    body: Any = request.data
+    return str(body.get("csv", ""))  # an empty body is not parsed
 
 
 def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any]) -> str:

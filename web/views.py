@@ -1,14 +1,18 @@
-"""The base class of REST operations, and the caller."""
+"""The base class of REST operations, and what they need: the caller, a row, a body that is empty."""
 
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import HttpRequest
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from web.refusals import BodyTooLarge
+from web.schema import Schema
+
+Row = TypeVar("Row", bound=Model)
 
 
 class ApiView(APIView):
@@ -33,3 +37,16 @@ class ApiView(APIView):
 def user_of(request: Request) -> User:
     """Return the user of the request; permissions have checked that there is one."""
     return cast(User, request.user)
+
+
+def no_body(request: Request) -> None:
+    """Refuse a body with any key."""
+    Schema.read(request.data)
+
+
+def one_of(rows: "QuerySet[Row]", absent: str, **where: object) -> Row:
+    """Return the row of these with these columns; 404 with the message `absent` without one."""
+    found = rows.filter(**where).first()
+    if found is None:
+        raise Http404(absent)
+    return found

@@ -1,6 +1,5 @@
 """Common parts of all operations: the caller, the cluster and access to bids."""
 
-from django.http import Http404
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
@@ -9,14 +8,12 @@ from auctions.models import Bid, Market
 from auctions.state import market_snapshot
 from cluster.models import Cluster
 from cluster.operators import is_operator
+from web.views import one_of
 
 
 def cluster_named(name: str) -> Cluster:
     """The cluster; 404 for a name that is not known."""
-    found = Cluster.objects.filter(name=name).first()
-    if found is None:
-        raise Http404(f"There is no cluster {name[:60]}.")
-    return found
+    return one_of(Cluster.objects.all(), f"There is no cluster {name[:60]}.", name=name)
 
 
 def market_named(name: str) -> Market:
@@ -36,7 +33,4 @@ def bid_of(request: Request, market: Market, sequence: int) -> Bid:
     bids = Bid.objects.filter(market=market, sequence=sequence).select_related("owner", "market")
     if not is_operator(request.user):
         bids = bids.filter(owner=request.user.pk)
-    bid = bids.first()
-    if bid is None:
-        raise Http404(f"There is no bid {sequence} of yours in {market.cluster.name}.")
-    return bid
+    return one_of(bids, f"There is no bid {sequence} of yours in {market.cluster.name}.")

@@ -11,6 +11,7 @@ from auctions.engine.submission import Quote
 from auctions.models import Bid, BidState
 from auctions.readings.queues import Displacement
 from auctions.readings.schedules import Receipt, ScheduleReading, granted, receipt_of
+from web.pagination import Page
 from web.writing import Answer
 
 ROLES: Final = [("worker", "Worker"), ("ps", "Parameter server")]
@@ -189,9 +190,7 @@ class BidOut(BidBrief):
         return receipt_of(bid)
 
 
-class BidPage(Answer):
-    next = string("Address of the next page, with older bids.", null=True)
-    previous = string("Address of the previous page, with newer bids.", null=True)
+class BidPage(Page, Answer):
     results = BidBrief(many=True, help_text="Bids, newest first.")
 
 

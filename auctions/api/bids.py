@@ -19,10 +19,9 @@ from auctions.api.bid_shapes import (
     ScheduleOut,
     SegmentsOut,
 )
-from auctions.api.bodies import BulkIn, NothingIn
-from auctions.api.described import ANSWERED, CLUSTER, SEQUENCE
+from auctions.api.bodies import BulkIn
 from auctions.api.examples import BIDS, BULK
-from auctions.api.filters import BidPages, filtered
+from auctions.api.filters import filtered
 from auctions.domain.bid_schema import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
@@ -31,21 +30,23 @@ from auctions.readings import queues, schedules
 from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
-from web.headers import idempotency_key, wait_s
+from web.headers import idempotency_key, submitted, wait_s
 from web.openapi import (
     KEY,
     PAGES,
-    PREFER,
     READ,
     REPLAYED,
     SLOT,
+    WAITED,
     WRITE,
     describe,
     examples,
+    location,
+    prefer,
     query,
 )
-from web.parameters import known_parameters
-from web.views import ApiView, user_of
+from web.pagination import page_of
+from web.views import ApiView, no_body, user_of
 from web.waiting import wait_until_settled
 
 FILTERS: Final = [
@@ -62,7 +63,7 @@ FILTERS: Final = [
 class Bids(ApiView):
     """The bids of a cluster."""
 
-    @describe("List bids", {200: BidPage}, READ, parameters=[CLUSTER, *FILTERS], operation_id="bids_list")
+    @describe("List bids", {200: BidPage}, READ, parameters=FILTERS, operation_id="bids_list")
     @one_version()
     def get(self, request: Request, cluster: str) -> Response:
         """Your bids, or all of them for an operator, newest first."""
@@ -70,37 +71,32 @@ class Bids(ApiView):
         bids = Bid.objects.filter(market=market).select_related("owner")
         if not is_operator(request.user):
             bids = bids.filter(owner=request.user.pk)
-        pages = BidPages()
-        page = pages.paginate_queryset(filtered(request, bids), request, view=self) or []
-        row = {"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": page}
-        return Response(BidPage.write(row, cluster=market.cluster))
+        return page_of(self, request, filtered(request, bids), BidPage, by="-sequence", cluster=market.cluster)
 
     @describe(
         "Submit a bid",
         {200: BidOut, 201: BidOut, 202: BidOut},
         WRITE,
         request=BidIn,
-        parameters=[CLUSTER, KEY, PREFER, *ANSWERED],
+        parameters=[KEY, prefer("for the decision"), location("bid", [200, 201, 202]), WAITED, REPLAYED],
         examples=examples(BIDS),
         operation_id="bids_submit",
     )
     def post(self, request: Request, cluster: str) -> Response:
         """202 while undecided; 201 with the decision after `Prefer: wait`; 200 if decided and the key came before."""
-        known_parameters(request)
         key, wait = idempotency_key(request), wait_s(request)
         found = cluster_named(cluster)
         body = dict(request.data)
-        submitted = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
-        bid = submitted.bid
+        made = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
+        bid = made.bid
         waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
-        code = 202 if bid.state in UNDECIDED else 201 if submitted.created else 200
-        response = Response(BidOut.write(bid, cluster=found), status=code)
-        response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])
-        if waited:
-            response["Preference-Applied"] = f"wait={wait}"
-        if not submitted.created:
-            response["Idempotency-Replayed"] = "true"
-        return response
+        return submitted(
+            BidOut.write(bid, cluster=found),
+            status=202 if bid.state in UNDECIDED else 201 if made.created else 200,
+            location=reverse("api-bid", args=[found.name, bid.sequence]),
+            waited=wait if waited else None,
+            repeated=not made.created,
+        )
 
 
 class BulkBids(ApiView):
@@ -111,22 +107,18 @@ class BulkBids(ApiView):
         {200: BulkOut, 202: BulkOut},
         WRITE,
         request=BulkIn,
-        parameters=[CLUSTER, KEY, REPLAYED],
+        parameters=[KEY, REPLAYED],
         examples=examples({"Two at once": BULK}),
         operation_id="bids_submit_bulk",
     )
     def post(self, request: Request, cluster: str) -> Response:
         """Stores all of these bids in this order, or none; 200 if the key came before."""
-        known_parameters(request)
         key, found = idempotency_key(request), cluster_named(cluster)
         bodies = BulkIn.read(request.data)["bids"]
         stored = submission.submit_bids(cluster=found, owner=user_of(request), bodies=bodies, idempotency_key=key)
-        replayed = not all(one.created for one in stored)
+        repeated = not all(one.created for one in stored)
         answer = BulkOut.write({"results": [one.bid for one in stored]}, cluster=found)
-        response = Response(answer, status=200 if replayed else 202)
-        if replayed:
-            response["Idempotency-Replayed"] = "true"
-        return response
+        return submitted(answer, status=200 if repeated else 202, repeated=repeated)
 
 
 class Quotes(ApiView):
@@ -137,13 +129,11 @@ class Quotes(ApiView):
         {200: QuoteOut},
         WRITE,
         request=BidIn,
-        parameters=[CLUSTER],
         operation_id="quote",
         examples=examples(BIDS),
     )
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
-        known_parameters(request)
         found = cluster_named(cluster)
         return Response(QuoteOut.write(submission.quote(cluster=found, body=dict(request.data)), cluster=found))
 
@@ -151,11 +141,10 @@ class Quotes(ApiView):
 class OneBid(ApiView):
     """One bid."""
 
-    @describe("Read a bid", {200: BidOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_read")
+    @describe("Read a bid", {200: BidOut}, READ, operation_id="bids_read")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """The bid with its receipt."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         return Response(BidOut.write(bid, cluster=found))
 
@@ -163,11 +152,10 @@ class OneBid(ApiView):
 class BidSchedule(ApiView):
     """The schedule of one bid."""
 
-    @describe("Read a schedule", {200: ScheduleOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_schedule")
+    @describe("Read a schedule", {200: ScheduleOut}, READ, operation_id="bids_schedule")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """What the job holds at present; 404 if nothing was granted."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         schedule = schedules.schedule_of(bid)
         if schedule is None:
@@ -178,13 +166,10 @@ class BidSchedule(ApiView):
 class BidChanges(ApiView):
     """How the plan of one bid changed."""
 
-    @describe(
-        "Read how a plan changed", {200: ChangesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_changes"
-    )
+    @describe("Read how a plan changed", {200: ChangesOut}, READ, operation_id="bids_changes")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each planned start and completion of the job, with the time from which it was the plan."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         return Response(ChangesOut.write({"results": bid.plan_changes.all()}, cluster=found))
 
@@ -192,13 +177,10 @@ class BidChanges(ApiView):
 class BidMachines(ApiView):
     """How many machines one bid holds, slot by slot."""
 
-    @describe(
-        "Read machines by slot", {200: MachinesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_machines"
-    )
+    @describe("Read machines by slot", {200: MachinesOut}, READ, operation_id="bids_machines")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Workers and parameter servers in each slot, past and planned."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         return Response(MachinesOut.write({"results": schedules.machines_of(bid)}, cluster=found))
 
@@ -206,11 +188,10 @@ class BidMachines(ApiView):
 class BidSegments(ApiView):
     """When workers process chunks of one bid."""
 
-    @describe("Read segments", {200: SegmentsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_segments")
+    @describe("Read segments", {200: SegmentsOut}, READ, operation_id="bids_segments")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """The times at which workers process chunks of the job; future ones are forecasts. Empty without queues."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         return Response(SegmentsOut.write({"results": schedules.segments_of(bid, found)}, cluster=found))
 
@@ -218,13 +199,10 @@ class BidSegments(ApiView):
 class BidPreemptions(ApiView):
     """Preemptions of one bid."""
 
-    @describe(
-        "Read preemptions", {200: PreemptionsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_preemptions"
-    )
+    @describe("Read preemptions", {200: PreemptionsOut}, READ, operation_id="bids_preemptions")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each time that a worker interrupted a chunk of the job for a chunk of another job."""
-        known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         rows = queues.displacements(bid, user_of(request))
         return Response(PreemptionsOut.write({"results": rows}, cluster=found))
@@ -237,34 +215,26 @@ class Withdraw(ApiView):
         "Withdraw a bid",
         {200: BidOut},
         WRITE,
-        request=None,
-        parameters=[CLUSTER, SEQUENCE],
         operation_id="bids_withdraw",
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """Withdraws a bid that is undecided or quarantined; 409 if it is decided."""
-        bid, found = _to_change(request, cluster, sequence)
+        no_body(request)
+        bid, found = _found(request, cluster, sequence)
         return Response(BidOut.write(withdraw_bid(bid), cluster=found))
 
 
 class Cancel(ApiView):
     """End a job."""
 
-    @describe(
-        "Cancel a job", {200: BidOut}, WRITE, request=None, parameters=[CLUSTER, SEQUENCE], operation_id="bids_cancel"
-    )
+    @describe("Cancel a job", {200: BidOut}, WRITE, operation_id="bids_cancel")
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """Ends a planned or running job and frees its future slots, without a refund. 409 in any other state."""
-        bid, found = _to_change(request, cluster, sequence)
+        no_body(request)
+        bid, found = _found(request, cluster, sequence)
         return Response(BidOut.write(cancel_job(bid), cluster=found))
 
 
 def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
     market = market_named(cluster)
     return bid_of(request, market, sequence), market.cluster
-
-
-def _to_change(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
-    known_parameters(request)
-    NothingIn.read(request.data)
-    return _found(request, cluster, sequence)

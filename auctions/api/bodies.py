@@ -15,10 +15,6 @@ MOST_BIDS: Final = 500
 """Bids in one bulk submission."""
 
 
-class NothingIn(Schema):
-    pass
-
-
 class BulkIn(Schema):
     bids = Rows(BidIn(), least=1, most=MOST_BIDS, help_text="The bids, stored in this order, all or none.")
 

@@ -1,4 +1,4 @@
-"""The list of bids: filters, each refused by name when wrong, and pages by sequence."""
+"""Filters of the list of bids, each refused by name when wrong."""
 
 import django_filters
 from django import forms
@@ -7,8 +7,7 @@ from rest_framework.request import Request
 
 from auctions.models import ADMITTED, Bid, BidState
 from cluster.operators import is_operator
-from web.pagination import NewestFirst
-from web.parameters import known_parameters, slot_number
+from web.parameters import slot_number
 from web.refusals import refuse
 
 
@@ -37,7 +36,6 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
     """Return the bids that match the query."""
-    known_parameters(request, *BidFilter.base_filters, "cursor", "page_size", repeatable=("state",))
     for name in ("from_slot", "before_slot"):
         slot_number(request, name)
     if "owner" in request.query_params and not is_operator(request.user):
@@ -48,9 +46,3 @@ def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
         raise refuse(name, str(problems[0]))
     found: QuerySet[Bid] = chosen.qs
     return found
-
-
-class BidPages(NewestFirst):
-    """Newest first, by their place in the market's queue."""
-
-    ordering = "-sequence"

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api.base import bid_of, operated_market
 from auctions.api.bid_shapes import BidOut
-from auctions.api.bodies import DrainIn, FailIn, NothingIn, ReasonIn
-from auctions.api.described import CLUSTER, SEQUENCE
+from auctions.api.bodies import DrainIn, FailIn, ReasonIn
 from auctions.api.examples import DRAIN, FAIL, REASON
 from auctions.api.server_shapes import ServerPage, ServerReadingOut
 from auctions.domain.refunds import Refund
@@ -22,11 +20,8 @@ from auctions.models import Market
 from cluster.models import Server
 from scheduling.model.types import Json
 from web.openapi import READ, WRITE, describe, examples
-from web.parameters import known_parameters
 from web.schema import Schema
-from web.views import ApiView, user_of
-
-SERVER = OpenApiParameter("server", str, OpenApiParameter.PATH, description="Name of the server.")
+from web.views import ApiView, no_body, one_of, user_of
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -38,7 +33,6 @@ def _changes(summary: str, operation: str, *, body: Any = ReasonIn, shown: Json 
         {200: ServerReadingOut},
         WRITE,
         request=body,
-        parameters=[CLUSTER, SERVER],
         examples=examples({"With a reason": REASON} if shown is None else shown),
         operation_id=operation,
     )
@@ -47,12 +41,9 @@ def _changes(summary: str, operation: str, *, body: Any = ReasonIn, shown: Json 
 class Servers(ApiView):
     """The servers of a market."""
 
-    @describe(
-        "List servers and who holds them", {200: ServerPage}, READ, parameters=[CLUSTER], operation_id="servers_list"
-    )
+    @describe("List servers and who holds them", {200: ServerPage}, READ, operation_id="servers_list")
     def get(self, request: Request, cluster: str) -> Response:
         """For operators: the state of each server, the jobs that hold it, and the slot from which on it is free."""
-        known_parameters(request)
         market = operated_market(request, cluster)
         return Response(ServerPage.write({"results": holdings.servers(market)}, cluster=market.cluster))
 
@@ -60,10 +51,9 @@ class Servers(ApiView):
 class OneServer(ApiView):
     """One server of a market."""
 
-    @describe("Read a server", {200: ServerReadingOut}, READ, parameters=[CLUSTER, SERVER], operation_id="servers_read")
+    @describe("Read a server", {200: ServerReadingOut}, READ, operation_id="servers_read")
     def get(self, request: Request, cluster: str, server: str) -> Response:
         """For operators: its state, the jobs that hold it, and the slot from which on it is free."""
-        known_parameters(request)
         return _answer(operated_market(request, cluster), server)
 
 
@@ -113,7 +103,6 @@ class Fail(ApiView):
         {200: BidOut},
         WRITE,
         request=FailIn,
-        parameters=[CLUSTER, SEQUENCE],
         examples=examples({"Refund what was not delivered": FAIL}),
         operation_id="bids_fail",
     )
@@ -121,7 +110,6 @@ class Fail(ApiView):
         """For operators. Ends a planned or running job, frees its slots from the next one on, and refunds its owner.
         409 in any other state.
         """
-        known_parameters(request)
         market = operated_market(request, cluster)
         body = FailIn.read(request.data)
         bid = fail_job(bid_of(request, market, sequence), body["reason"], refund=Refund(body["refund"]))
@@ -135,35 +123,29 @@ class Retry(ApiView):
         "Put a quarantined bid back in the queue",
         {200: BidOut},
         WRITE,
-        request=None,
-        parameters=[CLUSTER, SEQUENCE],
         operation_id="bids_retry",
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """For operators. The bid keeps its place before later bids. 409 if it is not quarantined."""
-        known_parameters(request)
         market = operated_market(request, cluster)
-        NothingIn.read(request.data)
+        no_body(request)
         bid = retry_bid(bid_of(request, market, sequence))
         return Response(BidOut.write(bid, cluster=market.cluster))
 
 
 def _to_change(request: Request, cluster: str, server: str, shape: type[Schema]) -> tuple[Server, Market, Json]:
-    known_parameters(request)
     market = operated_market(request, cluster)
     body = shape.read(request.data)
-    row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
-    if row is None:
-        raise _unknown(market, server)
-    return row, market, body
+    servers = Server.objects.filter(cluster=market.cluster).select_related("cluster")
+    return one_of(servers, _unknown(market, server), name=server), market, body
 
 
-def _unknown(market: Market, server: str) -> Http404:
-    return Http404(f"The cluster {market.cluster.name} has no server {server[:60]}.")
+def _unknown(market: Market, server: str) -> str:
+    return f"The cluster {market.cluster.name} has no server {server[:60]}."
 
 
 def _answer(market: Market, server: str) -> Response:
     found = holdings.server_of(market, server)
     if found is None:
-        raise _unknown(market, server)
+        raise Http404(_unknown(market, server))
     return Response(ServerReadingOut.write(found, cluster=market.cluster))

@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from auctions.api.base import cluster_named, market_named
 from auctions.api.bodies import TokenIn
-from auctions.api.described import CLUSTER
 from auctions.api.examples import TOKEN
 from auctions.api.market_shapes import (
     ClusterOut,
@@ -32,7 +31,7 @@ from cluster.addresses import address_of
 from cluster.models import Resource, Server
 from scheduling.model.types import Floats, Ints, Json
 from web.openapi import READ, SLOT, describe, examples, query
-from web.parameters import known_parameters, slot_number
+from web.parameters import slot_number
 from web.refusals import refuse
 from web.throttles import PasswordThrottle
 from web.views import ApiView, user_of
@@ -44,7 +43,6 @@ MOST_DECISIONS: Final = 5_000
 """Largest number of welfare rows in one response."""
 
 WINDOW: Final = [
-    CLUSTER,
     query("from_slot", SLOT, "First slot of the answer; the first that can still be sold if not given."),
     query("to_slot", SLOT, "First slot after the answer; if not given, as many slots as are known, or fit."),
     query("server", str, "Only this server."),
@@ -72,7 +70,6 @@ class Tokens(ApiView):
         """The token of a user, which the first call creates. 429 while logins of this user or address are locked after
         too many failures.
         """
-        known_parameters(request)
         body = TokenIn.read(request.data)
         with PASSWORDS.turn(address_of(request)):
             # Django's own request: a lock that is noted on it becomes the answer.
@@ -89,30 +86,25 @@ class Clusters(ApiView):
     @one_version()
     def get(self, request: Request) -> Response:
         """Every cluster, by name."""
-        known_parameters(request)
         return Response(ClusterPage.write({"results": clusters.every()}))
 
 
 class OneCluster(ApiView):
     """One cluster."""
 
-    @describe("Read a cluster", {200: ClusterOut}, READ, parameters=[CLUSTER], operation_id="clusters_read")
+    @describe("Read a cluster", {200: ClusterOut}, READ, operation_id="clusters_read")
     @one_version()
     def get(self, request: Request, cluster: str) -> Response:
         """Its servers, machine types and models, whose names a bid may use."""
-        known_parameters(request)
         return Response(ClusterOut.write(clusters.details(cluster_named(cluster))))
 
 
 class MarketReading(ApiView):
     """A reading of a market; 304 as long as it is unchanged."""
 
-    parameters: tuple[str, ...] = ()
-
     @one_version()
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """The reading, or 304."""
-        known_parameters(request, *self.parameters)
         market = market_named(cluster)
         tag = _tag(market, request)
         known = request.headers.get("If-None-Match")
@@ -130,8 +122,6 @@ class MarketReading(ApiView):
 class Prices(MarketReading):
     """Prices over slots."""
 
-    parameters = ("from_slot", "to_slot", "server")
-
     @describe("Read prices", {200: PricesOut, **CACHED}, READ, parameters=WINDOW, operation_id="prices")
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """Posted prices: of a past slot as they were when it began, of a future slot as they are now."""
@@ -147,8 +137,6 @@ class Prices(MarketReading):
 
 class Utilisation(MarketReading):
     """Utilisation over slots."""
-
-    parameters = ("from_slot", "to_slot", "server")
 
     @describe("Read utilisation", {200: UtilisationOut, **CACHED}, READ, parameters=WINDOW, operation_id="utilisation")
     def get(self, request: Request, cluster: str) -> HttpResponse:
@@ -166,7 +154,7 @@ class Utilisation(MarketReading):
 class Welfare(MarketReading):
     """Welfare, decision by decision or publication by publication."""
 
-    @describe("Read welfare", {200: WelfareOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="welfare")
+    @describe("Read welfare", {200: WelfareOut, **CACHED}, READ, operation_id="welfare")
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """Cumulative welfare and revenue. Operators: after each decision, beside the certified upper bound. Bidders:
         sums over bids of several owners, published when a slot begins.
@@ -186,7 +174,7 @@ class Welfare(MarketReading):
 class Summary(MarketReading):
     """The summary of a market."""
 
-    @describe("Read a summary", {200: SummaryOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="summary")
+    @describe("Read a summary", {200: SummaryOut, **CACHED}, READ, operation_id="summary")
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """Utilisation and price are as of now. Counts, money and times are as of now for operators, as published for
         bidders.

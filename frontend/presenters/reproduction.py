@@ -6,11 +6,11 @@ import shutil
 from html import escape
 from pathlib import Path
 
-from cluster.spreadsheets import inert
 from frontend.figures import reproduction
 from frontend.figures.base import Json
 from frontend.finders import FOLDER, NAME
 from studies.papers.figure import Figure, Paper, Reproduced
+from web.csv_files import inert
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5b636b; }

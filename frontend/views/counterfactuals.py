@@ -21,7 +21,7 @@ from studies.background import states
 from studies.background.models import JobState
 from studies.counterfactuals import readings
 from studies.counterfactuals.requests import create
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 
 ROWS_PER_PAGE: Final = 50
@@ -179,7 +179,7 @@ def _done(request: HttpRequest, name: str, number: int) -> Counterfactual:
 def _version(found: Counterfactual) -> tuple[object, ...]:
     """Return what changes whenever its page changes."""
     own = (found.pk, found.state, found.stage, found.replayed, found.events, found.cancel_requested, found.error)
-    return (*own, readings.place_of(found))
+    return (*own, states.place_of_row(COUNTERFACTUALS, found))
 
 
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         "market": found.market,
         "line": timeline_of(found.market),
         "counterfactual": found,
-        "place": readings.place_of(found),
+        "place": states.place_of_row(COUNTERFACTUALS, found),
         "share": None if not found.events else found.replayed / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
         "failed_plans": 0 if found.result is None else found.result["failed_plans"],

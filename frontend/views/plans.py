@@ -18,11 +18,13 @@ from frontend.presenters.listing import listing
 from frontend.presenters.states import PLAN_LOOKS
 from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
 from scheduling.split_learning.methods import METHODS
+from studies.background import states
 from studies.background.models import JobState
+from studies.job_tables import PLANS
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.measured_networks import CLIENTS, HELPERS
-from studies.split_learning.plans import comparisons, readings, states
+from studies.split_learning.plans import comparisons, readings
 from studies.split_learning.plans.noise import KINDS
 from studies.split_learning.plans.submission import (
     compare_methods,
@@ -195,7 +197,7 @@ def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
 @action_view
 def cancel(request: HttpRequest, number: int) -> HttpResponse:
     """End it; the best so far is kept if there is one."""
-    return _do(request, number, lambda plan: f"{states.cancel(plan)} is being cancelled.".capitalize())
+    return _do(request, number, lambda plan: f"{states.cancel(PLANS, plan.pk)} is being cancelled.".capitalize())
 
 
 @action_view
@@ -251,7 +253,12 @@ def _own(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()) ->
 def _version(plan: Plan) -> tuple[object, ...]:
     """Return what changes whenever a reading of the plan changes."""
     columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_requested")
-    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:], states.place_of(plan))
+    own = (
+        *(getattr(plan, name) for name in columns),
+        len(plan.steps),
+        plan.steps[-1:],
+        states.place_of_row(PLANS, plan),
+    )
     return own, list(plan.others.values_list(*columns))
 
 
@@ -263,7 +270,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "spreads": charts.spread_choices(request.GET.dict()),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "duration_s": plan.duration_s,
-        "place": states.place_of(plan),
+        "place": states.place_of_row(PLANS, plan),
         **_tables_context(plan),
         "gantts": charts.gantt_choices(plan, request.GET.dict()),
         "compared_methods": comparisons.compared(plan, methods),

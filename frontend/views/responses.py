@@ -1,6 +1,5 @@
 """Responses of pages: built only if their data has changed, as figures, as tables, or after an action."""
 
-import csv
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -13,10 +12,10 @@ from auctions.models import Market
 from auctions.readings.publications import sees_all
 from auctions.state.market_snapshot import market_snapshot
 from cluster.operators import is_operator
-from cluster.spreadsheets import inert
 from frontend.access import viewer_of
 from frontend.figures.base import Drawing, Table
 from scheduling.model.errors import InvalidField
+from web.csv_files import csv_file
 
 
 def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
@@ -60,10 +59,7 @@ def figure_response(drawing: Drawing) -> HttpResponse:
 
 def csv_response(table: Table, filename: str) -> HttpResponse:
     """Return a table as a file to download."""
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
-    csv.writer(response).writerows(inert([table.header, *table.rows]))
-    return response
+    return csv_file([table.header, *table.rows], filename, line_end="\r\n")
 
 
 def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:

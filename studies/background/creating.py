@@ -1,15 +1,22 @@
-"""Create background jobs within the quota of their owner."""
+"""Create background jobs: within the quota of their owner, and once for the same idempotency key and body."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, Generic, TypeVar
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
-from auctions.domain.errors import QuotaReached
-from studies.background.models import OPEN
+from auctions.domain.bid_conversion import check_finite
+from auctions.domain.errors import KeyReused, QuotaReached
+from scheduling.model.decision import canonical
+from scheduling.model.types import Json
+from studies.background.models import OPEN, Requestable
 from studies.background.states import JobTable
+
+Row = TypeVar("Row", bound=Requestable)
 
 
 class TooManyOpen(QuotaReached):
@@ -34,3 +41,55 @@ def creating(table: JobTable[Any], owner: User, *, count: int, most: int) -> Ite
             raise TooManyOpen(f"{open_jobs} {table.plural} of yours wait or are computed; at most {most} may.")
         yield
         table.wake()
+
+
+@dataclass(frozen=True)
+class IdempotencyKey:
+    """The idempotency key and the digest of a request."""
+
+    key: str | None
+    digest: str
+    """SHA-256 of the request body; empty without a key."""
+
+    @classmethod
+    def of(cls, key: str | None, body: Json) -> "IdempotencyKey":
+        """Build it from a key and the request body; raises InvalidField for a number that JSON does not have."""
+        if key is None:
+            return cls(None, "")
+        check_finite(body, "")
+        return cls(key, sha256(canonical(body).encode()).hexdigest())
+
+
+NO_KEY: Final = IdempotencyKey(None, "")
+
+
+@dataclass(frozen=True)
+class Submission(Generic[Row]):
+    """A stored row; `created` is False if an earlier request with the same key created it."""
+
+    row: Row
+    created: bool
+
+
+def create_once(kind: type[Row], owner: User, request: IdempotencyKey, make: Callable[[], Row]) -> Submission[Row]:
+    """Return the row of an earlier request with this key, else create one; raises KeyReused for another body."""
+    found = _known(kind, owner, request)
+    if found is not None:
+        return Submission(found, created=False)
+    try:
+        return Submission(make(), created=True)
+    except IntegrityError:
+        # The same request was sent twice at once, and the other one was stored first.
+        found = _known(kind, owner, request)
+        if found is None:
+            raise
+        return Submission(found, created=False)
+
+
+def _known(kind: type[Row], owner: User, request: IdempotencyKey) -> Row | None:
+    if request.key is None:
+        return None
+    found = kind._default_manager.filter(owner=owner, idempotency_key=request.key).first()
+    if found is not None and found.body_digest != request.digest:
+        raise KeyReused("This idempotency key came before with another body.")
+    return found

@@ -5,7 +5,7 @@ from typing import Final
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-from studies.background import stages
+from studies.background import child
 
 
 class JobState(models.TextChoices):
@@ -22,8 +22,8 @@ class Stage(models.TextChoices):
     """What running work does before it can begin; empty after it has begun."""
 
     BEGUN = "", ""
-    LOADING = stages.LOADING, "It loads kernels; where they must be compiled first, that takes a minute or two."
-    DRAWING = stages.DRAWING, "It draws its jobs."
+    LOADING = child.LOADING, "It loads kernels; where they must be compiled first, that takes a minute or two."
+    DRAWING = child.DRAWING, "It draws its jobs."
 
 
 OPEN: Final = (JobState.QUEUED, JobState.RUNNING)

@@ -91,6 +91,14 @@ class Course(ABC):
     def fields(self) -> Json:
         """Return the columns to write to the row."""
 
+    def left(self) -> Json:
+        """Return the columns of a row whose process gave no answer."""
+        return self.fields()
+
+    def final(self) -> Json:
+        """Return the columns of a row with a result."""
+        return {**self.fields(), **(self.result or {})}
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -192,6 +200,27 @@ def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watc
                 raise Gone
             beaten, course.is_new = moment, False
         watch.enforce(moment, course.ready_at)
+
+
+def follow(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
+    """Follow an order to its end and store the result. Raises the errors of `compute`."""
+    try:
+        compute(attempt, course, process, watch)
+    except NoAnswer:
+        states.progress(attempt, **course.left())
+        raise
+    conclude(attempt, course)
+
+
+def conclude(attempt: Attempt[Row], course: Course) -> None:
+    """Store the result; a row without an answer is released for another worker."""
+    if course.result is not None:
+        states.finish(attempt, **course.final())
+    elif course.error is not None:
+        states.progress(attempt, **course.fields())
+        states.fail(attempt, course.error)
+    else:
+        states.release(attempt)
 
 
 def _is_cancelled(attempt: Attempt[Row]) -> bool:

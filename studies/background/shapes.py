@@ -47,7 +47,7 @@ class Place(serializers.IntegerField):
 
     def to_representation(self, value: Any) -> Any:
         """The place; None unless the job is queued."""
-        return states.place_of(self.table, self.table.rows.filter(pk=value.pk))
+        return states.place_of_row(self.table, value)
 
 
 class JobRow(Schema):
@@ -58,7 +58,7 @@ class JobRow(Schema):
     submitted_at = Timestamp(help_text="When it was requested.")
     started_at = Timestamp(allow_null=True, help_text="When a worker began it.")
     ended_at = Timestamp(allow_null=True, help_text="When it ended.")
-    duration_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end.")
+    duration_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end, with loading.")
 
 
 def policy_name(text: str) -> Choice:

@@ -141,6 +141,11 @@ def place_of(table: JobTable[Row], rows: "QuerySet[Row]") -> int | None:
     return place
 
 
+def place_of_row(table: JobTable[Row], row: Row) -> int | None:
+    """Return the queue place, from 1, of this row; None unless it is queued."""
+    return place_of(table, table.rows.filter(pk=row.pk))
+
+
 def progress(attempt: Attempt[Row], **fields: Any) -> bool:
     """Write the progress and a heartbeat; False if the attempt is no longer the current one.
 

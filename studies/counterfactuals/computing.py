@@ -16,7 +16,7 @@ from studies.background.loading import load_kernels
 from studies.background.models import Stage
 from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping, guarded
 from studies.background.states import Attempt
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 
 

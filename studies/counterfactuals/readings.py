@@ -9,8 +9,6 @@ from django.db.models import QuerySet
 from auctions.counterfactual.comparison import SIDES, Row
 from auctions.models import Market
 from cluster.operators import is_operator
-from studies.background import states
-from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
 
 COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
@@ -20,11 +18,6 @@ def visible(viewer: User, market: Market) -> "QuerySet[Counterfactual]":
     """Return a market's counterfactuals for an operator; an empty set for anyone else."""
     found = Counterfactual.objects.filter(market=market).select_related("owner", "market__cluster")
     return found if is_operator(viewer) else found.none()
-
-
-def place_of(counterfactual: Counterfactual) -> int | None:
-    """Return its place in the queue, from 1; None unless it waits."""
-    return states.place_of(COUNTERFACTUALS, Counterfactual.objects.filter(pk=counterfactual.pk))
 
 
 def rows_of(counterfactual: Counterfactual, *, changed: bool = False) -> list[Row]:

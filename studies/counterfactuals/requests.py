@@ -13,10 +13,9 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.policies.base import Policy
-from studies.background.creating import creating
-from studies.background.idempotency import NO_KEY, IdempotencyKey
+from studies.background.creating import NO_KEY, IdempotencyKey, creating
 from studies.background.shapes import policy_name, policy_of, policy_parameters
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.fields import Integer
 from web.schema import Schema, refused

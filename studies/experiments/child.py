@@ -22,8 +22,7 @@ from scheduling.model.decision import canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
-from studies.background.progress import own_output
-from studies.background.stages import DRAWING, LOADING
+from studies.background.child import DRAWING, LOADING, Report, own_output, reports_to
 from studies.experiments.bounds import bound_of
 from studies.experiments.version import version
 from studies.workloads.generated.generators import read_generator
@@ -36,7 +35,6 @@ EVERY_S: Final = 0.5
 """Seconds between two reports of progress."""
 NICENESS: Final = 10
 """Niceness of the process: decisions of live markets on the same machine come first."""
-Report = Callable[[Json], None]
 
 
 class Workloads:
@@ -136,12 +134,8 @@ def main(source: TextIO, sink: TextIO) -> None:
             orders.put(json.loads(line))
         os._exit(0)  # the reader has ended or has closed the output
 
-    def report(row: Json) -> None:
-        sink.write(json.dumps(row, allow_nan=False) + "\n")
-        sink.flush()
-
     Thread(target=listen, daemon=True).start()
-    workloads = Workloads()
+    workloads, report = Workloads(), reports_to(sink)
     while True:
         answer(orders.get(), workloads, report)
 

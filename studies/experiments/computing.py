@@ -10,9 +10,9 @@ from typing import Final
 from scheduling.model.types import Json
 from studies.background import processes, states
 from studies.background.models import Stage
-from studies.background.processes import Gone, Limits, Process, Stopping, Watch, compute, guarded
+from studies.background.processes import Gone, Limits, Process, Stopping, Watch, follow, guarded
 from studies.background.states import Attempt
-from studies.experiments.table import RUNS
+from studies.job_tables import RUNS
 from studies.models import Run, Trace
 
 COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
@@ -70,20 +70,9 @@ def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, st
     course = Course(is_new=True, stage=stage)
     with guarded(attempt):
         process.order(order_of(attempt))
-        compute(attempt, course, process, Watch(LIMITS, stopping))
-        conclude(attempt, course)
+        follow(attempt, course, process, Watch(LIMITS, stopping))
         return course.over
     return False
-
-
-def conclude(attempt: Attempt[Run], course: Course) -> None:
-    """Store the result; a run without an answer is released for another worker."""
-    if course.result is not None:
-        states.finish(attempt, **course.fields(), **course.result)
-    elif course.error is not None:
-        states.fail(attempt, course.error)
-    else:
-        states.release(attempt)
 
 
 def order_of(attempt: Attempt[Run]) -> Json:

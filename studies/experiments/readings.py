@@ -15,7 +15,7 @@ from scheduling.model.types import Json
 from studies.background import states
 from studies.background.models import JobState, Stage
 from studies.experiments.metrics import METRICS, Interval, Metric, Ran, interval
-from studies.experiments.table import RUNS
+from studies.job_tables import RUNS
 from studies.models import Experiment, Run, Trace
 
 

@@ -10,10 +10,9 @@ from cluster.clock import now
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from studies.background import states
-from studies.background.creating import creating
-from studies.background.idempotency import NO_KEY, IdempotencyKey
+from studies.background.creating import NO_KEY, IdempotencyKey, creating
 from studies.experiments.request import ExperimentRequest
-from studies.experiments.table import RUNS
+from studies.job_tables import RUNS
 from studies.models import Experiment, Run, Trace
 
 MOST_OPEN: Final = 1000

@@ -9,10 +9,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from frontend.figures import plan_course, plan_gantt
+from studies.background import states
 from studies.background.models import JobState
+from studies.job_tables import PLANS
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
-from studies.split_learning.plans import states
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.readings import Piece
 from studies.split_learning.plans.submission import submit_plan
@@ -148,7 +149,7 @@ def test_a_plan_is_cancelled_once_then_deleted(plan: Plan, as_alice: Client) -> 
 
 
 def test_a_running_plan_shows_what_is_known(plan: Plan, as_alice: Client) -> None:
-    attempt = states.claim_next()
+    attempt = states.claim_next(PLANS)
     assert attempt is not None
     states.progress(attempt, steps=[[0.1, 30, None, "bound"], [0.2, 30, 40, "x"]], lower_bound=30, makespan=40)
     text = as_alice.get(page(plan.pk)).text

@@ -7,9 +7,7 @@ from django.conf import settings
 
 from config.celery import app
 from studies.background.states import JobTable
-from studies.counterfactuals.table import COUNTERFACTUALS
-from studies.experiments.table import RUNS
-from studies.split_learning.plans.states import PLANS
+from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
 
 
 @pytest.mark.parametrize("table", [PLANS, COUNTERFACTUALS, RUNS], ids=lambda table: table.plural)

@@ -16,13 +16,11 @@ from studies.background import states
 from studies.background.states import Attempt, JobTable
 from studies.counterfactuals.requests import Question
 from studies.counterfactuals.requests import create as create_counterfactual
-from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
-from studies.experiments.table import RUNS
+from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
 from studies.models import Counterfactual, Plan, Run, Trace
-from studies.split_learning.plans.states import PLANS
-from studies.split_learning.plans.submission import MOST_WAITING
+from studies.split_learning.plans.submission import MOST_OPEN
 from tests.auctions.worlds import make_market, make_operator, make_user
 from tests.rest import client_of, nobody_asked_before
 from tests.studies.plans.conftest import asked as ask_plan
@@ -87,7 +85,7 @@ def test_after_twenty_of_one_owner_another_owners_work_is_next(market: Market, k
 
 def test_after_fifty_plans_of_one_owner_another_owners_plan_is_next(db: None) -> None:
     alice, bob = make_user("alice"), make_user("bob")
-    ask(PLANS, alice, MOST_WAITING)
+    ask(PLANS, alice, MOST_OPEN)
     assert serve(PLANS) == "alice"
     ask(PLANS, bob, 1)
     assert serve(PLANS) == "bob"
@@ -176,7 +174,7 @@ def test_rest_and_pages_tell_the_place_in_the_queue(
 @pytest.mark.parametrize(
     ("path", "body", "quota", "word"),
     [
-        ("/api/v1/plans", tiny(), "studies.split_learning.plans.submission.MOST_WAITING", "plans"),
+        ("/api/v1/plans", tiny(), "studies.split_learning.plans.submission.MOST_OPEN", "plans"),
         (
             "/api/v1/clusters/lab/counterfactuals",
             {"policy": "fifo"},

@@ -7,7 +7,8 @@ from rest_framework import serializers
 
 from auctions.models import BidState
 from studies.background.shapes import JobRow, Place
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
+from web.pagination import Page
 from web.schema import Schema, named
 
 
@@ -73,9 +74,7 @@ class CounterfactualOut(CounterfactualRow):
     totals = BothTotalsOut(source="result", allow_null=True, help_text="Totals of both sides; null before the end.")
 
 
-class CounterfactualPage(Schema):
-    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
-    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+class CounterfactualPage(Page):
     results = CounterfactualRow(many=True, help_text="Newest first.")
 
 

@@ -4,89 +4,49 @@ from typing import Final
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import (
-    bid_of,
-    market_named,
-    operated_market,
-)
-from auctions.api.described import CLUSTER, SEQUENCE
+from auctions.api.base import bid_of, market_named, operated_market
 from auctions.counterfactual.alternatives import alternatives
 from auctions.models import Market
 from studies.background import states
-from studies.background.idempotency import IdempotencyKey, create_once
-from studies.background.rest import accepted, body_of, csv_file, no_body, page_of
+from studies.background.creating import IdempotencyKey, create_once
 from studies.counterfactuals import readings
 from studies.counterfactuals.api.examples import EXAMPLES
-from studies.counterfactuals.api.schemas import (
-    AlternativesOut,
-    ComparedBids,
-    CounterfactualOut,
-    CounterfactualPage,
-    CounterfactualRow,
-)
+from studies.counterfactuals.api.schemas import AlternativesOut, ComparedBids, CounterfactualOut, CounterfactualPage
 from studies.counterfactuals.requests import CounterfactualIn, Question, create
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
-from web.headers import idempotency_key
-from web.openapi import (
-    KEY,
-    PAGES,
-    READ,
-    REPLAYED,
-    WRITE,
-    answered,
-    describe,
-    examples,
-    query,
-)
-from web.parameters import known_parameters
+from web.csv_files import CsvView, csv_file
+from web.headers import idempotency_key, submitted
+from web.openapi import CSV, KEY, PAGES, READ, REPLAYED, WRITE, describe, examples, location, query
+from web.pagination import page_of
 from web.refusals import refuse
-from web.renderers import CsvRenderer
-from web.views import ApiView, user_of
+from web.views import ApiView, no_body, one_of, user_of
 
 MOST_ROWS: Final = 500
-NUMBER: Final = OpenApiParameter(
-    "counterfactual",
-    {"type": "integer", "minimum": 1},
-    OpenApiParameter.PATH,
-    description="Number of the counterfactual.",
-)
-LOCATION: Final = answered("Location", "Address of the counterfactual.", [200, 202])
 CHANGED: Final = query("changed", str, "true: only bids that come out differently.", enum=["true", "false"])
-ROWS: Final = [
-    CHANGED,
-    query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
-]
-CONFLICTS: Final = (*READ, 409)
+AFTER: Final = query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page.")
 
 
 class Counterfactuals(ApiView):
     """List and create the counterfactuals of a market."""
 
     @describe(
-        "List counterfactuals",
-        {200: CounterfactualPage},
-        READ,
-        parameters=[CLUSTER, *PAGES],
-        operation_id="counterfactuals_list",
+        "List counterfactuals", {200: CounterfactualPage}, READ, parameters=PAGES, operation_id="counterfactuals_list"
     )
     def get(self, request: Request, cluster: str) -> Response:
         """List the counterfactuals of the market, newest first. For operators only."""
         found = readings.visible(user_of(request), _market(request, cluster)).defer("result")
-        return page_of(self, request, found, CounterfactualRow)
+        return page_of(self, request, found, CounterfactualPage)
 
     @describe(
         "Create a counterfactual",
         {200: CounterfactualOut, 202: CounterfactualOut},
         WRITE,
         request=CounterfactualIn,
-        parameters=[CLUSTER, KEY, LOCATION, REPLAYED],
+        parameters=[KEY, location("counterfactual", [200, 202]), REPLAYED],
         examples=examples(EXAMPLES),
         operation_id="counterfactuals_create",
     )
@@ -96,39 +56,28 @@ class Counterfactuals(ApiView):
         Answers 202 with the place in the queue; a worker computes the result. Answers 200 if the same key was sent
         before and the computation has ended.
         """
-        body, market, owner = body_of(request), _market(request, cluster), user_of(request)
+        body, market, owner = dict(request.data), _market(request, cluster), user_of(request)
         key = IdempotencyKey.of(idempotency_key(request), {"cluster": cluster, **body})
         made = create_once(Counterfactual, owner, key, lambda: create(owner, market, Question.from_json(body), key))
-        location = reverse("api-counterfactual", args=[cluster, made.row.pk])
-        document = CounterfactualOut.write(made.row)
-        return accepted(document, location, is_open=not made.row.ended, created=made.created)
+        return submitted(
+            CounterfactualOut.write(made.row),
+            status=200 if made.row.ended else 202,
+            location=reverse("api-counterfactual", args=[cluster, made.row.pk]),
+            repeated=not made.created,
+        )
 
 
 class OneCounterfactual(ApiView):
     """Read or delete one counterfactual."""
 
-    @describe(
-        "Read a counterfactual",
-        {200: CounterfactualOut},
-        READ,
-        parameters=[CLUSTER, NUMBER],
-        operation_id="counterfactuals_read",
-    )
+    @describe("Read a counterfactual", {200: CounterfactualOut}, READ, operation_id="counterfactuals_read")
     def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Return its state and progress, and both sets of totals once it is completed."""
-        known_parameters(request)
         return Response(CounterfactualOut.write(_found(request, cluster, counterfactual)))
 
-    @describe(
-        "Delete a counterfactual",
-        {204: None},
-        READ,
-        parameters=[CLUSTER, NUMBER],
-        operation_id="counterfactuals_delete",
-    )
+    @describe("Delete a counterfactual", {204: None}, READ, operation_id="counterfactuals_delete")
     def delete(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Delete a counterfactual; a running one is cancelled first."""
-        known_parameters(request)
         _found(request, cluster, counterfactual).delete()
         return Response(status=204)
 
@@ -136,14 +85,7 @@ class OneCounterfactual(ApiView):
 class Cancel(ApiView):
     """Cancel a counterfactual."""
 
-    @describe(
-        "Cancel a counterfactual",
-        {200: CounterfactualOut},
-        WRITE,
-        request=None,
-        parameters=[CLUSTER, NUMBER],
-        operation_id="counterfactuals_cancel",
-    )
+    @describe("Cancel a counterfactual", {200: CounterfactualOut}, WRITE, operation_id="counterfactuals_cancel")
     def post(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Cancel it. A running one ends within seconds; 409 if it has already ended."""
         no_body(request)
@@ -160,12 +102,11 @@ class Bids(ApiView):
         "Read bids of a counterfactual",
         {200: ComparedBids},
         READ,
-        parameters=[CLUSTER, NUMBER, *ROWS],
+        parameters=[CHANGED, AFTER],
         operation_id="counterfactuals_bids",
     )
     def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Return the recorded and the counterfactual result of each bid, by number; empty before it is completed."""
-        known_parameters(request, "changed", "after")
         found, changed, after = _found(request, cluster, counterfactual), _changed(request), _after(request)
         rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
         page, more = rows[:MOST_ROWS], len(rows) > MOST_ROWS
@@ -177,21 +118,12 @@ class Bids(ApiView):
         return Response(ComparedBids.write({"next": beyond, "results": page}))
 
 
-class Table(ApiView):
+class Table(CsvView):
     """Return the results of all bids as a table."""
 
-    renderer_classes = (CsvRenderer, JSONRenderer)
-
-    @describe(
-        "Download a counterfactual",
-        {(200, "text/csv"): OpenApiTypes.STR},
-        READ,
-        parameters=[CLUSTER, NUMBER, CHANGED],
-        operation_id="counterfactuals_csv",
-    )
+    @describe("Download a counterfactual", CSV, READ, parameters=[CHANGED], operation_id="counterfactuals_csv")
     def get(self, request: Request, cluster: str, counterfactual: int) -> HttpResponse:
         """Return one row for each bid, as CSV; 404 before it is completed."""
-        known_parameters(request, "changed")
         found = _found(request, cluster, counterfactual)
         if found.result is None:
             raise Http404(
@@ -207,8 +139,7 @@ class BidAlternatives(ApiView):
     @describe(
         "Read alternatives of a bid",
         {200: AlternativesOut},
-        CONFLICTS,
-        parameters=[CLUSTER, SEQUENCE],
+        (*READ, 409),
         operation_id="bids_alternatives",
     )
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
@@ -216,7 +147,6 @@ class BidAlternatives(ApiView):
 
         Answers 409 while the bid waits, and where too many events must be replayed to restore that book.
         """
-        known_parameters(request)
         market = market_named(cluster)
         found = alternatives(bid_of(request, market, sequence), caller=user_of(request).pk)
         return Response(AlternativesOut.write(found, slot_s=market.cluster.slot_seconds))
@@ -228,11 +158,8 @@ def _market(request: Request, cluster: str) -> Market:
 
 
 def _found(request: Request, cluster: str, number: int) -> Counterfactual:
-    market = _market(request, cluster)
-    found = readings.visible(user_of(request), market).filter(pk=number).first()
-    if found is None:
-        raise Http404(f"There is no counterfactual {number} of {cluster}.")
-    return found
+    found = readings.visible(user_of(request), _market(request, cluster))
+    return one_of(found, f"There is no counterfactual {number} of {cluster}.", pk=number)
 
 
 def _changed(request: Request) -> bool:

@@ -12,6 +12,7 @@ from studies.experiments.readings import Shown
 from studies.experiments.request import label_field
 from studies.models import Experiment
 from web.fields import Text, Timestamp
+from web.pagination import Page
 from web.schema import Schema, named
 
 LONGEST_SOURCE: Final = 200
@@ -55,9 +56,7 @@ class TraceOut(TraceRow):
     )
 
 
-class TracePage(Schema):
-    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
-    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+class TracePage(Page):
     results = TraceRow(many=True, help_text="Newest first.")
 
 
@@ -119,9 +118,7 @@ class ExperimentOut(ExperimentRow):
     comparison = ComparisonOut(allow_null=True, help_text="With what it repeats; null if it repeats nothing.")
 
 
-class ExperimentPage(Schema):
-    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
-    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+class ExperimentPage(Page):
     results = ExperimentRow(many=True, help_text="Newest first.")
 
 

@@ -4,40 +4,23 @@ from typing import Final
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background.creating import IdempotencyKey, create_once
 from studies.background.models import OPEN
-from studies.background.rest import accepted, body_of, csv_file, no_body, page_of
 from studies.experiments import readings, requests, tables
 from studies.experiments.api.examples import EXPERIMENTS
-from studies.experiments.api.schemas import (
-    ExperimentOut,
-    ExperimentPage,
-    ExperimentRow,
-    ResultsOut,
-    RunOut,
-    RunsOut,
-)
+from studies.experiments.api.schemas import ExperimentOut, ExperimentPage, ResultsOut, RunOut, RunsOut
 from studies.experiments.request import ExperimentIn, ExperimentRequest
 from studies.models import Experiment
-from web.headers import idempotency_key
-from web.openapi import KEY, PAGES, READ, REPLAYED, WRITE, answered, describe, examples
-from web.parameters import known_parameters
-from web.renderers import CsvRenderer
-from web.views import ApiView, user_of
+from web.csv_files import CsvView, csv_file
+from web.headers import idempotency_key, submitted
+from web.openapi import CSV, KEY, PAGES, READ, REPLAYED, WRITE, describe, examples, location
+from web.pagination import page_of
+from web.views import ApiView, no_body, one_of, user_of
 
-EXPERIMENT: Final = OpenApiParameter(
-    "experiment", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the experiment."
-)
-RUN: Final = OpenApiParameter(
-    "run", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the run, from 1."
-)
-LOCATION: Final = answered("Location", "Address of the experiment.", [200, 202])
+LOCATION: Final = location("experiment", [200, 202])
 
 
 class Experiments(ApiView):
@@ -48,7 +31,7 @@ class Experiments(ApiView):
         """List your experiments, or all experiments for an operator, newest first."""
         # The servers of a machine list take a megabyte in the matrix, and rows of the list do not show them.
         found = readings.visible_experiments(user_of(request)).defer("matrix", "rerun_of__matrix")
-        return page_of(self, request, found, ExperimentRow)
+        return page_of(self, request, found, ExperimentPage)
 
     @describe(
         "Create an experiment",
@@ -64,7 +47,7 @@ class Experiments(ApiView):
 
         Answers 202; workers compute the runs. Answers 200 if the same key was sent before and all runs have ended.
         """
-        body, owner = body_of(request), user_of(request)
+        body, owner = dict(request.data), user_of(request)
         key = IdempotencyKey.of(idempotency_key(request), body)
 
         def make() -> Experiment:
@@ -78,18 +61,14 @@ class Experiments(ApiView):
 class OneExperiment(ApiView):
     """Read or delete one experiment."""
 
-    @describe(
-        "Read an experiment", {200: ExperimentOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_read"
-    )
+    @describe("Read an experiment", {200: ExperimentOut}, READ, operation_id="experiments_read")
     def get(self, request: Request, experiment: int) -> Response:
         """Return its request, its state and its progress."""
-        known_parameters(request)
         return Response(ExperimentOut.write(_found(request, experiment)))
 
-    @describe("Delete an experiment", {204: None}, READ, parameters=[EXPERIMENT], operation_id="experiments_delete")
+    @describe("Delete an experiment", {204: None}, READ, operation_id="experiments_delete")
     def delete(self, request: Request, experiment: int) -> Response:
         """Delete the experiment with its runs; running ones are cancelled first."""
-        known_parameters(request)
         requests.delete(_found(request, experiment))
         return Response(status=204)
 
@@ -97,14 +76,7 @@ class OneExperiment(ApiView):
 class Cancel(ApiView):
     """Cancel an experiment."""
 
-    @describe(
-        "Cancel an experiment",
-        {200: ExperimentOut},
-        WRITE,
-        request=None,
-        parameters=[EXPERIMENT],
-        operation_id="experiments_cancel",
-    )
+    @describe("Cancel an experiment", {200: ExperimentOut}, WRITE, operation_id="experiments_cancel")
     def post(self, request: Request, experiment: int) -> Response:
         """Cancel the runs that have not ended; completed runs stay. 409 if all have ended."""
         no_body(request)
@@ -120,8 +92,7 @@ class Rerun(ApiView):
         "Rerun an experiment and compare",
         {202: ExperimentOut},
         WRITE,
-        request=None,
-        parameters=[EXPERIMENT, LOCATION],
+        parameters=[LOCATION],
         operation_id="experiments_rerun",
     )
     def post(self, request: Request, experiment: int) -> Response:
@@ -133,30 +104,27 @@ class Rerun(ApiView):
 class ResultsView(ApiView):
     """Read the results of an experiment."""
 
-    @describe("Read results", {200: ResultsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_results")
+    @describe("Read results", {200: ResultsOut}, READ, operation_id="experiments_results")
     def get(self, request: Request, experiment: int) -> Response:
         """Return means over seeds with 95 % t intervals, from the runs completed so far, and the bounds."""
-        known_parameters(request)
         return Response(ResultsOut.write(readings.results_of(_found(request, experiment))))
 
 
 class Runs(ApiView):
     """List the runs of an experiment."""
 
-    @describe("List runs", {200: RunsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_runs")
+    @describe("List runs", {200: RunsOut}, READ, operation_id="experiments_runs")
     def get(self, request: Request, experiment: int) -> Response:
         """List all runs in order, without their outcomes."""
-        known_parameters(request)
         return Response(RunsOut.write(readings.results_of(_found(request, experiment))))
 
 
 class OneRun(ApiView):
     """Read one run."""
 
-    @describe("Read a run", {200: RunOut}, READ, parameters=[EXPERIMENT, RUN], operation_id="experiments_run")
+    @describe("Read a run", {200: RunOut}, READ, operation_id="experiments_run")
     def get(self, request: Request, experiment: int, run: int) -> Response:
         """Return the run, with its whole outcome once it is completed."""
-        known_parameters(request)
         results = readings.results_of(_found(request, experiment))
         cell = next((cell for cell in results.cells if cell.run.number == run), None)
         if cell is None:
@@ -164,51 +132,32 @@ class OneRun(ApiView):
         return Response(RunOut.write(cell))
 
 
-class ResultsCsv(ApiView):
+class ResultsCsv(CsvView):
     """Read results as a table."""
 
-    renderer_classes = (CsvRenderer, JSONRenderer)
-
-    @describe(
-        "Download results",
-        {(200, "text/csv"): OpenApiTypes.STR},
-        READ,
-        parameters=[EXPERIMENT],
-        operation_id="experiments_results_csv",
-    )
+    @describe("Download results", CSV, READ, operation_id="experiments_results_csv")
     def get(self, request: Request, experiment: int) -> HttpResponse:
         """Return one row for each workload, policy and metric, as CSV."""
-        known_parameters(request)
         found = _found(request, experiment)
         return csv_file(tables.result_rows(readings.results_of(found)), f"experiment-{found.pk}-results.csv")
 
 
-class RunsCsv(ApiView):
+class RunsCsv(CsvView):
     """Read runs as a table."""
 
-    renderer_classes = (CsvRenderer, JSONRenderer)
-
-    @describe(
-        "Download runs",
-        {(200, "text/csv"): OpenApiTypes.STR},
-        READ,
-        parameters=[EXPERIMENT],
-        operation_id="experiments_runs_csv",
-    )
+    @describe("Download runs", CSV, READ, operation_id="experiments_runs_csv")
     def get(self, request: Request, experiment: int) -> HttpResponse:
         """Return one row for each run with all its figures and hashes, as CSV."""
-        known_parameters(request)
         found = _found(request, experiment)
         return csv_file(tables.run_rows(readings.results_of(found)), f"experiment-{found.pk}-runs.csv")
 
 
 def _accepted(experiment: Experiment, *, is_open: bool = True, created: bool = True) -> Response:
-    location = reverse("api-experiment", args=[experiment.pk])
-    return accepted(ExperimentOut.write(experiment), location, is_open=is_open, created=created)
+    address = reverse("api-experiment", args=[experiment.pk])
+    document = ExperimentOut.write(experiment)
+    return submitted(document, status=202 if is_open else 200, location=address, repeated=not created)
 
 
 def _found(request: Request, number: int) -> Experiment:
-    experiment = readings.visible_experiments(user_of(request)).filter(pk=number).first()
-    if experiment is None:
-        raise Http404(f"There is no experiment {number} of yours.")
-    return experiment
+    found = readings.visible_experiments(user_of(request))
+    return one_of(found, f"There is no experiment {number} of yours.", pk=number)

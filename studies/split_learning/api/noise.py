@@ -6,7 +6,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from studies.split_learning.api.base import PLAN, plan_found
+from studies.split_learning.api.base import plan_found
 from studies.split_learning.plans.noise import (
     DRAWS,
     LARGEST_SPREAD,
@@ -20,7 +20,6 @@ from studies.split_learning.plans.noise import (
 from studies.split_learning.plans.stored import NothingYet
 from studies.split_learning.schemas.answers import NoiseOut
 from web.openapi import READ, describe, query
-from web.parameters import known_parameters
 from web.views import ApiView
 
 DRAWN: Final = [
@@ -43,15 +42,12 @@ DRAWN: Final = [
 class UnderNoise(ApiView):
     """Evaluate one plan under times that differ from the planned ones."""
 
-    @describe(
-        "Evaluate a plan under noise", {200: NoiseOut}, READ, parameters=[PLAN, *DRAWN], operation_id="plans_noise"
-    )
+    @describe("Evaluate a plan under noise", {200: NoiseOut}, READ, parameters=DRAWN, operation_id="plans_noise")
     def get(self, request: Request, plan: int) -> Response:
         """Return the makespan if helpers follow priorities, run passes in order of arrival, or get new priorities.
 
         The assignment does not change and nothing is stored. Answers 404 while there is no plan.
         """
-        known_parameters(request, "spread", "draws", "seed")
         found = plan_found(request, plan)
         parameters = Draws.of_query(found, request.query_params.dict())
         try:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from studies.split_learning.api import comparisons, noise, replan, views
+from studies.split_learning.api import comparisons, noise, views
 
 urlpatterns: list[URLPattern] = [
     path("plans", views.Plans.as_view(), name="api-plans"),
@@ -12,7 +12,7 @@ urlpatterns: list[URLPattern] = [
     path("plans/<int:plan>/methods", comparisons.Methods.as_view(), name="api-plan-methods"),
     path("plans/<int:plan>/helpers", comparisons.OneMoreHelper.as_view(), name="api-plan-helpers"),
     path("plans/<int:plan>/slots", comparisons.Slots.as_view(), name="api-plan-slots"),
-    path("plans/<int:plan>/replan", replan.Replan.as_view(), name="api-plan-replan"),
+    path("plans/<int:plan>/replan", comparisons.Replan.as_view(), name="api-plan-replan"),
     path("plans/<int:plan>/schedule.csv", views.Schedule.as_view(), name="api-plan-schedule"),
     path("plans/<int:plan>/noise", noise.UnderNoise.as_view(), name="api-plan-noise"),
 ]

@@ -1,49 +1,42 @@
 """REST operations on plans: create, list, read, cancel and delete."""
 
-import csv
-from io import StringIO
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from cluster.spreadsheets import inert
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import check_object
 from scheduling.split_learning.methods import METHODS
-from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background import states
 from studies.background.models import JobState
+from studies.job_tables import PLANS
 from studies.models import MOST_SECONDS, Plan
-from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
-from studies.split_learning.api.examples import CSV, PLANS
+from studies.split_learning.api import examples as bodies
+from studies.split_learning.api.base import CREATED, ONCE, created, plan_found
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.csv_instance import read_csv
 from studies.split_learning.plans.plan_request import PlanRequest
-from studies.split_learning.plans.states import cancel
 from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.schemas.answers import PlanOut, PlanPage
 from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, PlanIn
-from web.headers import idempotency_key, wait_s
-from web.openapi import READ, WRITE, describe, examples, query
-from web.pagination import NewestFirst
+from web.csv_files import CsvView, csv_file
+from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
+from web.pagination import page_of
 from web.parameters import known_parameters
-from web.parsers import CsvParser, LargeJSONParser
+from web.parsers import CsvParser, LargeJSONParser, csv_text
 from web.refusals import refuse
-from web.renderers import CsvRenderer
-from web.views import ApiView, user_of
+from web.views import ApiView, no_body, user_of
 
 FILTERS: Final = [
     query("state", str, "Only plans in these states; may be repeated.", enum=JobState.values, many=True),
     query("method", str, "Only plans by this method.", enum=list(METHODS)),
-    query("cursor", str, "From `next` or `previous` of a page."),
-    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
+    *PAGES,
 ]
 CSV_PARAMETERS: Final = [
     query("method", str, "With CSV: as the key of the same name.", enum=list(METHODS)),
@@ -64,19 +57,19 @@ class Plans(ApiView):
     @describe("List plans", {200: PlanPage}, READ, parameters=FILTERS, operation_id="plans_list")
     def get(self, request: Request) -> Response:
         """List your plans, or all plans for an operator, newest first."""
-        pages = NewestFirst()
         found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
-        page = pages.paginate_queryset(found, request, view=self) or []
-        links = {"next": pages.get_next_link(), "previous": pages.get_previous_link()}
-        return Response(PlanPage.write({**links, "results": page}))
+        return page_of(self, request, found, PlanPage)
 
     @describe(
         "Create a plan",
-        {200: PlanOut, 201: PlanOut, 202: PlanOut},
+        CREATED,
         WRITE,
         request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
-        parameters=[*CSV_PARAMETERS, *ASKED_ONCE],
-        examples=[*examples(PLANS), OpenApiExample("Two clients", value=CSV, request_only=True, media_type="text/csv")],
+        parameters=[*CSV_PARAMETERS, *ONCE],
+        examples=[
+            *examples(bodies.PLANS),
+            OpenApiExample("Two clients", value=bodies.CSV, request_only=True, media_type="text/csv"),
+        ],
         operation_id="plans_create",
     )
     def post(self, request: Request) -> Response:
@@ -84,34 +77,27 @@ class Plans(ApiView):
 
         Answers 201 with the plan after `Prefer: wait`, and 200 if the same key was sent before and it has ended.
         """
-        key, wait = idempotency_key(request), wait_s(request)
-        body: Any = request.data
-        if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
-            document = _of_csv(request, body.get("csv", ""))  # an empty body is not parsed
-        else:
+        text = csv_text(request)
+        if text is None:
             known_parameters(request)
-            document = dict(body)
-        owner, request_key = user_of(request), IdempotencyKey.of(key, document)
-
-        def submit() -> Plan:
-            return submit_plan(owner, PlanRequest.from_json(document), request_key)
-
-        return answered_with(create_once(Plan, owner, request_key, submit), wait)
+            body = dict(request.data)
+        else:
+            body = _of_csv(request, text)
+        owner = user_of(request)
+        return created(request, body, lambda key: submit_plan(owner, PlanRequest.from_json(body), key))
 
 
 class OnePlan(ApiView):
     """Read or delete one plan."""
 
-    @describe("Read a plan", {200: PlanOut}, READ, parameters=[PLAN], operation_id="plans_read")
+    @describe("Read a plan", {200: PlanOut}, READ, operation_id="plans_read")
     def get(self, request: Request, plan: int) -> Response:
         """Return its state, the bound and the best makespan so far, and the plan once there is one."""
-        known_parameters(request)
         return Response(PlanOut.write(plan_found(request, plan)))
 
-    @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
+    @describe("Delete a plan", {204: None}, READ, operation_id="plans_delete")
     def delete(self, request: Request, plan: int) -> Response:
         """Delete the plan with the comparisons requested on its page; running ones are cancelled first."""
-        known_parameters(request)
         plan_found(request, plan).delete()
         return Response(status=204)
 
@@ -119,52 +105,36 @@ class OnePlan(ApiView):
 class Cancel(ApiView):
     """Cancel a plan."""
 
-    @describe("Cancel a plan", {200: PlanOut}, WRITE, request=None, parameters=[PLAN], operation_id="plans_cancel")
+    @describe("Cancel a plan", {200: PlanOut}, WRITE, operation_id="plans_cancel")
     def post(self, request: Request, plan: int) -> Response:
         """Cancel it. A running one ends within seconds and keeps its best plan; 409 if it has already ended."""
-        known_parameters(request)
-        data: Any = request.data
-        check_object("", dict(data), required=[])
+        no_body(request)
         found = plan_found(request, plan)
-        cancel(found)
+        states.cancel(PLANS, found.pk)
         found.refresh_from_db()
         return Response(PlanOut.write(found))
 
 
-class Schedule(ApiView):
+class Schedule(CsvView):
     """Read the schedule of one plan."""
 
-    renderer_classes = (CsvRenderer, JSONRenderer)
-
-    @describe(
-        "Download a schedule",
-        {(200, "text/csv"): OpenApiTypes.STR},
-        READ,
-        parameters=[PLAN],
-        operation_id="plans_schedule",
-    )
+    @describe("Download a schedule", CSV, READ, operation_id="plans_schedule")
     def get(self, request: Request, plan: int) -> HttpResponse:
         """Return when helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
-        known_parameters(request)
         found = plan_found(request, plan)
         if found.result is None:
             raise Http404(f"Plan {plan} has no schedule: it is {found.get_state_display().lower()}.")
-        text = StringIO()
-        csv.writer(text, lineterminator="\n").writerows(inert(readings.schedule_rows(found)))
-        response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-        response["Content-Disposition"] = f'attachment; filename="plan-{found.pk}.csv"'
-        return response
+        return csv_file(readings.schedule_rows(found), f"plan-{found.pk}.csv")
 
 
 def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     """Return the plans that match the query."""
-    known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
-    states = request.query_params.getlist("state")
-    for state in states:
+    wanted = request.query_params.getlist("state")
+    for state in wanted:
         if state not in JobState.values:
             raise refuse("state", f"expected one of {', '.join(JobState.values)}")
-    if states:
-        plans = plans.filter(state__in=states)
+    if wanted:
+        plans = plans.filter(state__in=wanted)
     method = request.query_params.get("method")
     if method is not None:
         if method not in METHODS:
@@ -175,7 +145,6 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
 
 def _of_csv(request: Request, text: str) -> Json:
     """Return the JSON body that is equal to the CSV text and the query."""
-    known_parameters(request, *(parameter.name for parameter in CSV_PARAMETERS))
     given = request.query_params
     body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
     body |= {name: _number(name, given[name]) for name in ("seconds", "seed") if name in given}

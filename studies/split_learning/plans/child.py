@@ -24,7 +24,7 @@ from scheduling.split_learning.method import Step
 from scheduling.split_learning.methods import answer_of, last_of
 from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.warming import warm_up
-from studies.background.progress import own_output
+from studies.background.child import Report, own_output, reports_to
 from studies.split_learning.plans.replanned import again
 from studies.split_learning.plans.results import plan_of, result_of
 
@@ -33,7 +33,6 @@ LONGEST_ORPHAN_S: Final = 30.0
 LEAST_PAUSE_S: Final = 0.2
 MOST_SHARE: Final = 0.02
 """Largest share of the time for reporting plans: one report takes 20 ms for 1,000 clients and 50 helpers."""
-Tell = Callable[[Json], None]
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Budget:
 class Better:
     """Reports better plans before the next step, but never uses more than a share of the time for reports."""
 
-    tell: Tell
+    tell: Report
     more: Callable[[], Json] = dict
     """Return further data to report with each plan."""
     makespan: int | None = None
@@ -76,7 +75,7 @@ class Better:
         self.not_before = ended + max(LEAST_PAUSE_S, (ended - began) / MOST_SHARE)
 
 
-def answer(order: Json, wanted: Event, tell: Tell) -> None:
+def answer(order: Json, wanted: Event, tell: Report) -> None:
     """Compute an order and report the result."""
     try:
         instance = read_split_learning(order["instance"])
@@ -118,11 +117,7 @@ def main(source: TextIO, sink: TextIO) -> None:
 
     Thread(target=listen, daemon=True).start()
 
-    def tell(row: Json) -> None:
-        sink.write(json.dumps(row, allow_nan=False) + "\n")
-        sink.flush()
-
-    answer(order, wanted, tell)
+    answer(order, wanted, reports_to(sink))
 
 
 if __name__ == "__main__":

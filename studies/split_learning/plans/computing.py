@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from scheduling.model.types import Json
-from studies.background import processes
+from studies.background import processes, states
 from studies.background.models import Stage
-from studies.background.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
-from studies.models import Question
-from studies.split_learning.plans import states
-from studies.split_learning.plans.states import Attempt
+from studies.background.processes import Gone, Limits, Process, Stopping, Watch, follow, guarded
+from studies.background.states import Attempt
+from studies.job_tables import PLANS
+from studies.models import Plan, Question
 
 COMMAND: Final = (sys.executable, "-m", "studies.split_learning.plans.child")
 LONGEST_START_S: Final = 180.0
@@ -53,11 +53,11 @@ class Course(processes.Course):
         if self.best is None:
             return known
         bound = max(self.best["lower_bound"], known.get("lower_bound", 0))
-        return known | {
-            "result": self.best | {"lower_bound": bound},
-            "makespan": self.best["makespan"],
-            "lower_bound": bound,
-        }
+        return known | _columns(self.best | {"lower_bound": bound})
+
+    def final(self) -> Json:
+        """Return the columns of a row with a plan."""
+        return self.fields() | _columns(self.result or {})
 
     def _step(self, step: list[object]) -> None:
         """Keep a step; of consecutive steps without news only the first and the latest are kept."""
@@ -68,44 +68,26 @@ class Course(processes.Course):
         self.is_new = True
 
 
+def _columns(result: Json) -> Json:
+    """Return the columns of a plan."""
+    return {"result": result, "makespan": result["makespan"], "lower_bound": result["lower_bound"]}
+
+
 def compute_next(stopping: Stopping = lambda: False) -> bool:
     """Compute the next waiting plan; False if there was none. `stopping` says whether this worker has to stop."""
-    attempt = states.claim_next()
+    attempt = states.claim_next(PLANS)
     if attempt is None:
         return False
-    course = Course(is_new=True, stage=Stage.LOADING)
-    try:
+    with guarded(attempt):
         order = order_of(attempt)
         limits = Limits(LONGEST_START_S, order["seconds"] + LONGEST_ANSWER_S, LONGEST_CANCEL_S)
         with Process(COMMAND) as process:
             process.order(order)
-            compute(attempt, course, process, Watch(limits, stopping))
-    except Gone:
-        return True
-    except NoAnswer as error:
-        states.progress(attempt, **course.left())
-        states.fail(attempt, str(error))
-        return True
-    except Exception as error:  # after repeated attempts the row shows this error
-        states.interrupt(attempt, error)
-        return True
-    conclude(attempt, course)
+            follow(attempt, Course(is_new=True, stage=Stage.LOADING), process, Watch(limits, stopping))
     return True
 
 
-def conclude(attempt: Attempt, course: Course) -> None:
-    """Store the result; a plan without an answer is released for another worker."""
-    if course.result is not None:
-        told = {"lower_bound": course.result["lower_bound"], "makespan": course.result["makespan"]}
-        states.finish(attempt, course.result, **(course.fields() | told))
-    elif course.error is not None:
-        states.progress(attempt, **course.fields())
-        states.fail(attempt, course.error)
-    else:
-        states.release(attempt)
-
-
-def order_of(attempt: Attempt) -> Json:
+def order_of(attempt: Attempt[Plan]) -> Json:
     """Build the order for the process."""
     row = attempt.row.select_related("of").first()
     if row is None:

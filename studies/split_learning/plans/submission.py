@@ -8,55 +8,50 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.domain.errors import QuotaReached, WrongState
+from auctions.domain.errors import WrongState
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
-from studies.background.idempotency import NO_KEY, IdempotencyKey
-from studies.background.models import OPEN
+from studies.background.creating import NO_KEY, IdempotencyKey, creating
+from studies.job_tables import PLANS
 from studies.models import Plan, Question
 from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.plan_request import PlanRequest, at_slot
-from studies.split_learning.plans.states import PLANS
 from studies.split_learning.plans.stored import result_in
 from studies.split_learning.schemas.instance import LONGEST_SLOT_MS
 
-MOST_WAITING: Final = 50
+MOST_OPEN: Final = 50
 """Largest number of plans of one owner that have not ended."""
 SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 """Slot lengths to compare, as multiples of the plan's own."""
 
 
-class TooManyWait(QuotaReached):
-    """Raised when the owner would have too many open plans."""
-
-
-def submit_plan(owner: User, submitted: PlanRequest, request: IdempotencyKey = NO_KEY) -> Plan:
-    """Store a plan for a worker; raises TooManyWait."""
-    return _store(owner, [submitted], of=None, question=Question.ITSELF, request=request)[0]
+def submit_plan(owner: User, submitted: PlanRequest, key: IdempotencyKey = NO_KEY) -> Plan:
+    """Store a plan for a worker; raises TooManyOpen."""
+    return _store(owner, [submitted], of=None, question=Question.ITSELF, key=key)[0]
 
 
 def compare_methods(owner: User, plan: Plan) -> list[Plan]:
-    """Request the same instance, budget and seed with each method not requested yet; raises TooManyWait."""
+    """Request the same instance, budget and seed with each method not requested yet; raises TooManyOpen."""
     same = _request_of(plan)
-    with _one_by_one(owner, plan):
+    with _locked(owner, plan):
         asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
         others = [replace(same, method=name) for name in METHODS if name not in asked]
         return _store(owner, others, of=plan, question=Question.METHOD)
 
 
-def submit_extra_helper(owner: User, plan: Plan, request: IdempotencyKey = NO_KEY) -> Plan:
-    """Request a plan with one helper more than the largest one so far; raises TooManyWait, InvalidField."""
+def submit_extra_helper(owner: User, plan: Plan, key: IdempotencyKey = NO_KEY) -> Plan:
+    """Request a plan with one helper more than the largest one so far; raises TooManyOpen, InvalidField."""
     same = _request_of(plan)
     while True:
         largest = _largest(plan)
         submitted = [replace(same, instance=one_more_helper(read_split_learning(largest.instance)))]
-        with _one_by_one(owner, plan):
+        with _locked(owner, plan):
             if _largest(plan).pk == largest.pk:  # no other request came meanwhile
-                return _store(owner, submitted, of=plan, question=Question.HELPER, request=request)[0]
+                return _store(owner, submitted, of=plan, question=Question.HELPER, key=key)[0]
 
 
 def _largest(plan: Plan) -> Plan:
@@ -71,7 +66,7 @@ def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
 
     Raises
     ------
-    TooManyWait
+    TooManyOpen
         If the owner would have too many open plans.
     InvalidField
         If the times of the instance are given in slots, so that there is nothing to round again, or if the times of
@@ -84,7 +79,7 @@ def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
     same = _request_of(plan)
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
     others = [replace(same, instance=instance, origin=origin) for instance, origin in found]
-    with _one_by_one(owner, plan):
+    with _locked(owner, plan):
         asked = set(there.all())  # check again: another request may have come meanwhile
         return _store(
             owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, question=Question.SLOT
@@ -98,14 +93,14 @@ def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
         raise InvalidField("slot_ms", f"the devices cannot be planned in slots of {slot_ms:,} ms: {error}") from None
 
 
-def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, request: IdempotencyKey = NO_KEY) -> Plan:
-    """Request a plan that keeps the assignments of an existing one; raises TooManyWait, NothingYet."""
+def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, key: IdempotencyKey = NO_KEY) -> Plan:
+    """Request a plan that keeps the assignments of an existing one; raises TooManyOpen, NothingYet."""
     result_in(plan)
-    return _store(owner, [submitted], of=plan, question=Question.REPLAN, request=request)[0]
+    return _store(owner, [submitted], of=plan, question=Question.REPLAN, key=key)[0]
 
 
 @contextmanager
-def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
+def _locked(owner: User, plan: Plan | None) -> Iterator[None]:
     """Open a transaction that excludes other requests of the same owner or for the same plan.
 
     Raises WrongState if the plan was deleted.
@@ -134,14 +129,11 @@ def _store(
     *,
     of: Plan | None,
     question: Question,
-    request: IdempotencyKey = NO_KEY,
+    key: IdempotencyKey = NO_KEY,
 ) -> list[Plan]:
-    with _one_by_one(owner, of):
-        under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()
-        if under_way + len(submitted) > MOST_WAITING:
-            raise TooManyWait(f"{under_way} plans of yours wait or are computed; at most {MOST_WAITING} may.")
+    with _locked(owner, of), creating(PLANS, owner, count=len(submitted), most=MOST_OPEN):
         moment = now()
-        kept = [
+        return [
             Plan.objects.create(
                 owner=owner,
                 label=one.label,
@@ -157,10 +149,8 @@ def _store(
                 seconds=one.seconds,
                 seed=one.seed,
                 submitted_at=moment,
-                idempotency_key=request.key,
-                body_digest=request.digest,
+                idempotency_key=key.key,
+                body_digest=key.digest,
             )
             for one in submitted
         ]
-        PLANS.wake()
-    return kept

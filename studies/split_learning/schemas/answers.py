@@ -7,11 +7,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from scheduling.model.types import Json
-from studies.background.models import JobState
-from studies.background.shapes import place_field, stage_field
-from studies.models import Plan, Question
-from studies.split_learning.plans import readings, states
-from web.fields import Timestamp
+from studies.background.shapes import JobRow, Place
+from studies.job_tables import PLANS
+from studies.models import Question
+from studies.split_learning.plans import readings
+from web.pagination import Page
 from web.schema import Schema, named
 
 
@@ -89,11 +89,8 @@ class ResultOut(Schema):
         return super().to_representation({**made, **result})
 
 
-class PlanRow(Schema):
-    id = serializers.IntegerField(help_text="Number of the plan, which is part of its address.")
+class PlanRow(JobRow):
     label = named(serializers.CharField(allow_blank=True, help_text="Your name for the plan."))
-    state = serializers.ChoiceField(JobState.choices, help_text="queued and running change, the others are final.")
-    stage = stage_field()
     method = serializers.CharField(help_text="Method of planning.")
     seconds = serializers.FloatField(help_text="Time budget, seconds.")
     seed = serializers.IntegerField(help_text="Seed of what the method draws.")
@@ -108,46 +105,21 @@ class PlanRow(Schema):
     question = serializers.ChoiceField(
         Question.choices, allow_blank=True, help_text="The kind of comparison; empty for a plan on its own."
     )
-    owner = serializers.CharField(source="owner.username", help_text="User who requested it.")
     cluster = serializers.CharField(
         source="cluster.name", allow_null=True, help_text="Name of the cluster whose servers are the helpers."
     )
     optimal = serializers.BooleanField(help_text="Whether the best so far is proven to be optimal.")
     note = serializers.CharField(allow_blank=True, help_text="What was done last.")
-    error = serializers.CharField(allow_blank=True, help_text="Why it failed.")
-    submitted_at = Timestamp(help_text="When it was requested.")
-    started_at = Timestamp(allow_null=True, help_text="When its computation started.")
-    ended_at = Timestamp(allow_null=True, help_text="When it ended.")
-    duration_s = serializers.FloatField(
-        allow_null=True, help_text="Seconds from start to end, loading kernels included."
-    )
 
 
 class PlanOut(PlanRow):
-    place = place_field()
+    place = Place(PLANS)
     instance = serializers.DictField(help_text="The instance with all names, in the format of requests.")
     steps = StepOut(many=True, help_text="What was known when, oldest first; of many steps only some are kept.")
     result = ResultOut(source="*", allow_null=True, help_text="The plan; null while there is none.")
 
-    def to_representation(self, instance: Plan) -> Any:
-        """Write a plan's row, with its place in the queue."""
-        return super().to_representation(_Placed(instance))
 
-
-class _Placed:
-    """A plan's row with its place in the queue."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.place = states.place_of(plan)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plan, name)
-
-
-class PlanPage(Schema):
-    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
-    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+class PlanPage(Page):
     results = PlanRow(many=True, help_text="Plans, newest first.")
 
 

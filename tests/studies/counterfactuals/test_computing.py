@@ -22,7 +22,7 @@ from studies.background.models import JobState, Stage
 from studies.counterfactuals import computing
 from studies.counterfactuals.computing import compute_next
 from studies.counterfactuals.requests import Question, create
-from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from tests.auctions.worlds import submit
 

@@ -1,9 +1,10 @@
 """Runs computed in the test's own process: what a worker's process would answer, without starting one."""
 
 from studies.background import states
+from studies.background.processes import conclude
 from studies.experiments.child import Workloads, answer
-from studies.experiments.computing import Course, conclude, order_of
-from studies.experiments.table import RUNS
+from studies.experiments.computing import Course, order_of
+from studies.job_tables import RUNS
 
 
 def compute_here(*, most: int | None = None) -> int:

@@ -20,7 +20,7 @@ from studies.background.models import JobState, Stage
 from studies.experiments import computing, readings, tables
 from studies.experiments.computing import compute_some
 from studies.experiments.requests import cancel, rerun
-from studies.experiments.table import RUNS
+from studies.job_tables import RUNS
 from studies.models import Experiment, Run
 from studies.workloads.traces.reading import read_text
 from studies.workloads.traces.source import TraceSource

@@ -2,14 +2,16 @@
 
 from threading import Event
 
-from studies.split_learning.plans import states
+from studies.background import states
+from studies.background.processes import conclude
+from studies.job_tables import PLANS
 from studies.split_learning.plans.child import answer
-from studies.split_learning.plans.computing import Course, conclude, order_of
+from studies.split_learning.plans.computing import Course, order_of
 
 
 def compute_here() -> bool:
     """Compute the next plan that waits; False if there is none."""
-    attempt = states.claim_next()
+    attempt = states.claim_next(PLANS)
     if attempt is None:
         return False
     course = Course()

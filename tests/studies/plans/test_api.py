@@ -203,7 +203,7 @@ def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
 
 
 def test_nobody_has_more_than_so_many_under_way(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_WAITING", 1)
+    monkeypatch.setattr(asking, "MOST_OPEN", 1)
     assert api.post(URL, tiny(), format="json").status_code == 202
     refusal = api.post(URL, tiny(), format="json")
     assert (refusal.status_code, refusal["Retry-After"]) == (429, "60")

@@ -101,7 +101,7 @@ def test_what_cannot_be_compared_is_refused_in_words(api: APIClient, alice: User
 
 def test_too_many_at_once_are_refused(api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     where = f"{URL}/{asked(alice).pk}"
-    monkeypatch.setattr(asking, "MOST_WAITING", 2)
+    monkeypatch.setattr(asking, "MOST_OPEN", 2)
     assert api.post(f"{where}/methods").status_code == 429
     assert Plan.objects.count() == 1
 

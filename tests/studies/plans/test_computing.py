@@ -12,9 +12,11 @@ from django.db.models import F
 
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
+from studies.background import states
 from studies.background.models import JobState, Stage
+from studies.job_tables import PLANS
 from studies.models import Plan
-from studies.split_learning.plans import child, computing, readings, states
+from studies.split_learning.plans import child, computing, readings
 from studies.split_learning.plans.computing import Course, compute_next
 from tests.studies.plans.conftest import asked, large, tiny
 from tests.studies.plans.here import compute_here
@@ -69,7 +71,7 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
 
     def somebody_cancels() -> bool:
         if not cancelled_at and after(plan).makespan is not None:
-            states.cancel(plan)
+            states.cancel(PLANS, plan.pk)
             cancelled_at.append(monotonic())
         return False
 
@@ -92,7 +94,7 @@ def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
 
     def somebody_cancels() -> bool:
         if after(plan).stage == Stage.LOADING and not plan.cancel_requested:
-            states.cancel(plan)
+            states.cancel(PLANS, plan.pk)
         return False
 
     began = monotonic()
@@ -117,7 +119,7 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
 
     def somebody_cancels() -> bool:
         if after(plan).lower_bound == 21 and not plan.cancel_requested:
-            states.cancel(plan)
+            states.cancel(PLANS, plan.pk)
         return False
 
     assert compute_next(somebody_cancels)
@@ -128,7 +130,7 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
 def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
     printed = "HighsMipSolverData: a line that nobody asked for"
     script = (
-        "import os; from studies.background.progress import own_output; told = own_output();"
+        "import os; from studies.background.child import own_output; told = own_output();"
         f" os.write(1, b'{printed}'); told.write('{{}}\\n'); told.flush(); print('{printed}')"
     )
     ended = run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -175,14 +177,14 @@ def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
 @pytest.mark.thorough
 def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_lost(alice: User) -> None:
     plan = asked(alice)
-    dead = states.claim_next()
+    dead = states.claim_next(PLANS)
     assert dead is not None
-    assert states.claim_next() is None, "its worker may live"
+    assert states.claim_next(PLANS) is None, "its worker may live"
     _age(plan)
     assert compute_next()
     assert after(plan).state == JobState.COMPLETED
     assert not states.progress(dead, note="late")
-    assert not states.finish(dead, {"makespan": 1}, makespan=1, lower_bound=1)
+    assert not states.finish(dead, result={"makespan": 1}, makespan=1, lower_bound=1)
     assert not states.fail(dead, "late")
     assert after(plan).note != "late"
     assert plan.attempts == 2
@@ -191,9 +193,9 @@ def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_los
 def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
     plan = asked(alice)
     for _ in range(states.MOST_ATTEMPTS):
-        assert states.claim_next() is not None
+        assert states.claim_next(PLANS) is not None
         _age(plan)
-    assert states.claim_next() is None
+    assert states.claim_next(PLANS) is None
     assert after(plan).state == JobState.FAILED
     assert "died" in plan.error
 
@@ -218,8 +220,8 @@ def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.Mo
 
 def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(alice: User) -> None:
     plan = asked(alice)
-    assert states.claim_next() is not None
-    states.cancel(plan)
+    assert states.claim_next(PLANS) is not None
+    states.cancel(PLANS, plan.pk)
     _age(plan)
     assert not compute_next()
     assert after(plan).state == JobState.CANCELLED
@@ -227,10 +229,10 @@ def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(
 
 def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(alice), asked(alice)
-    assert states.claim_next() is not None
-    assert states.claim_next() is None
+    assert states.claim_next(PLANS) is not None
+    assert states.claim_next(PLANS) is None
     monkeypatch.setattr("django.conf.settings.PLANS_AT_ONCE", None)
-    assert states.claim_next() is not None
+    assert states.claim_next(PLANS) is not None
 
 
 def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest() -> None:

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError
 from rest_framework.test import APIClient
 
-from studies.background import idempotency as module
-from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background import creating as module
+from studies.background.creating import IdempotencyKey, create_once
 from studies.models import Plan
 from studies.split_learning.api.examples import CSV
 from studies.split_learning.plans.plan_request import PlanRequest

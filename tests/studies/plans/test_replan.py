@@ -11,13 +11,14 @@ from rest_framework.test import APIClient
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
+from studies.background import states
+from studies.job_tables import PLANS
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.changes import read_changed
 from studies.split_learning.plans.child import answer
 from studies.split_learning.plans.computing import order_of
 from studies.split_learning.plans.plan_request import PlanRequest
-from studies.split_learning.plans.states import claim_next
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper, submit_replan
 from tests.studies.plans.conftest import URL, asked
 from tests.studies.plans.here import compute_here
@@ -37,7 +38,7 @@ def made(api: APIClient, plan: Plan, changes: Any) -> Any:
 def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) -> None:
     body = {"changes": {"drop": ["phone"], "slower_helpers": {"vm": 5}}}
     assert api.post(f"{URL}/{done.pk}/replan", body, format="json").status_code == 202
-    attempt = claim_next()
+    attempt = states.claim_next(PLANS)
     told: list[Any] = []
     assert attempt is not None
     answer(order_of(attempt), Event(), told.append)

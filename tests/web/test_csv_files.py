@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.spreadsheets import inert
+from web.csv_files import inert
 
 
 def test_texts_that_begin_like_formulas_are_quoted_and_numbers_are_not() -> None:
