@@ -7,6 +7,7 @@ from django import forms
 from scheduling.model.errors import InvalidField
 from scheduling.model.parameters import parameters_of
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.registry import POLICIES, make_policy
 
 
@@ -19,7 +20,7 @@ class NumbersField(forms.CharField):
         try:
             return [float(part) for part in text.replace(",", " ").split()]
         except ValueError:
-            raise forms.ValidationError("Expected numbers separated by commas.") from None
+            raise forms.ValidationError(f"Expected numbers separated by commas, got {shown(text)}.") from None
 
     def prepare_value(self, value: Any) -> Any:
         """The list as text."""

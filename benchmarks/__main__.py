@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import elastic, offline, philly, preemptive, split_learning, weighted
-from benchmarks.decision import Run, measure
+from benchmarks.decision import Measurement, measure
 from benchmarks.twin import compare
 from scheduling.kernels import warm_up
 from scheduling.policies.dps import Dps
@@ -85,7 +85,7 @@ def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:
     yield line_of(PAPER, "quantile", run) + "  the horizon rolls, 2 bids a slot"
 
 
-def line_of(setting: Setting, price: str, run: Run) -> str:
+def line_of(setting: Setting, price: str, run: Measurement) -> str:
     """One row of the table."""
     times = f"{run.quantile(0.5):8.1f} {run.quantile(0.99):8.1f} {run.milliseconds.max():8.1f}"
     times += f" {np.quantile(run.wall, 0.99):9.1f}"

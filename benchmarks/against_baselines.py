@@ -30,7 +30,7 @@ FLUID = "drf fluid"
 NAMES = (*BASELINES, FLUID)
 MEASURES = ("completion", "flow")
 WANTED = 11
-"""Of the twelve settings, those in which rolling has to be better than each of `BASELINES`."""
+"""Number of the twelve settings in which rolling has to be better than each of `BASELINES`."""
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a fifth of the jobs and servers, two seeds")
     parser.add_argument("--seeds", type=int, default=3, help="workloads drawn for each setting")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
-    parser.add_argument("--burst", type=int, default=1, help="jobs arrive in so much shorter a time")
+    parser.add_argument("--burst", type=int, default=1, help="factor by which the time of arrivals is shortened")
     arguments = parser.parse_args()
     seeds = range(arguments.seed, arguments.seed + (2 if arguments.quick else arguments.seeds))
     for line in table(seeds, scale=5 if arguments.quick else 1, burst=arguments.burst):

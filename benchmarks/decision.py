@@ -1,4 +1,4 @@
-"""How long one DPS decision takes: `Dps.decide` with its counter-offer, and the commit with the index it refreshes."""
+"""Duration of one DPS decision: `Dps.decide` with its counter-offer, and the commit with the update of the index."""
 
 import time
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 
 
 @dataclass(frozen=True)
-class Run:
+class Measurement:
     """What was measured over the bids after the first `filled`."""
 
     milliseconds: Floats
@@ -32,7 +32,7 @@ class Run:
 
 def measure(
     setting: Setting, policy: Dps, *, filled: int, measured: int, seed: int, per_slot: float | None = None
-) -> Run:
+) -> Measurement:
     """Decide `filled + measured` bids in turn and time the last `measured`.
 
     The bids arrive evenly over the first half of the horizon, or `per_slot` at a time with a horizon that rolls.
@@ -61,4 +61,4 @@ def measure(
     workers = len(inventory.workers)
     full = ledger.used[..., :workers].sum() / (setting.slots * inventory.capacity[:, :workers].sum())
     on_core, on_wall_clock = 1e3 * np.array(taken).T
-    return Run(milliseconds=on_core, wall=on_wall_clock, admitted=admitted, filled=filled, full=float(full))
+    return Measurement(milliseconds=on_core, wall=on_wall_clock, admitted=admitted, filled=filled, full=float(full))

@@ -1,4 +1,4 @@
-"""How long one OASiS decision takes at the paper's largest setting, and how that grows."""
+"""Duration of one OASiS decision at the paper's largest setting, and its growth with the size."""
 
 import time
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ HEADER = f"{'T':>5} {'servers':>9} {'worker-slots':>14} {'median':>8} {'p90':>8}
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a market is, and its jobs."""
+    """The size of a market and of its jobs."""
 
     slots: int = 300
     servers: int = 50
-    """Of each pool."""
+    """Number of servers in each pool."""
     wanted: tuple[int, int] = (500, 20_000)
     """Worker-slots of a job, drawn evenly in the logarithm."""
     chunks: int = 100
@@ -53,7 +53,7 @@ SMALL = Scale(slots=60, servers=10, wanted=(100, 500), chunks=10, epochs=20, ful
 
 
 @dataclass(frozen=True)
-class Run:
+class Measurement:
     """What was measured."""
 
     milliseconds: Floats
@@ -81,7 +81,7 @@ def draw(scale: Scale, rng: np.random.Generator, jobs: int) -> tuple[Inventory, 
         cloud=(False,) * (2 * scale.servers),
         capacity=np.array(rows, np.int64),
         workers=tuple(workers),
-        pss=tuple(pss),
+        parameter_servers=tuple(pss),
     )
     return inventory, [_bid(scale, rng, inventory, i, jobs) for i in range(jobs)]
 
@@ -131,7 +131,7 @@ def use(ledger: Ledger) -> float:
     return float((ledger.used.mean(axis=0).sum(axis=0) / np.maximum(capacity, 1))[: len(POOL)].max())
 
 
-def measure(scale: Scale, *, decisions: int, seed: int) -> Run:
+def measure(scale: Scale, *, decisions: int, seed: int) -> Measurement:
     """Time `decisions` whole decisions: with counter-offer, commit, and the tables' refresh after the last one.
 
     Each job admitted is released again, so that all meet a cluster that is just as full.
@@ -153,7 +153,7 @@ def measure(scale: Scale, *, decisions: int, seed: int) -> Run:
         if decision.schedule is not None:
             admitted += i >= LEARNT
             ledger.release(decision.schedule, from_slot=0)
-    return Run(np.array(taken[LEARNT:]), admitted, full)
+    return Measurement(np.array(taken[LEARNT:]), admitted, full)
 
 
 def table(*, decisions: int, quick: bool, seed: int) -> Iterator[str]:
@@ -172,7 +172,7 @@ def table(*, decisions: int, quick: bool, seed: int) -> Iterator[str]:
         yield line_of(scale, measure(scale, decisions=decisions // 2, seed=seed))
 
 
-def line_of(scale: Scale, run: Run) -> str:
+def line_of(scale: Scale, run: Measurement) -> str:
     """One row of the table."""
     times = (
         f"{np.median(run.milliseconds):8.1f} {np.quantile(run.milliseconds, 0.9):8.1f} {run.milliseconds.max():8.1f}"

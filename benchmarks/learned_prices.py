@@ -43,7 +43,7 @@ def lines(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
 
 
 def table(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
-    """A line for each setting and rule, then what the targets come to."""
+    """A line for each setting and rule, then the targets."""
     yield f"{'policy':6} {'setting':12} {'rule':8} {'admitted':>8} {'over paper':>16} {'least':>6} {'bound / it':>10}"
     found: list[Summary] = []
     for setting in settings:

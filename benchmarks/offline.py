@@ -1,8 +1,8 @@
 """Bounds and optima: `python -m benchmarks.offline [--quick] [--seconds N] [--day FILE]`.
 
 Small instances of 10 jobs and 10 slots by the papers' ranges, jobs that could be complete alone; mid-size ones of 100
-jobs and 100 slots; and a day like one of Philly (`benchmarks/philly.py`) with what policies come to. Seconds are of the
-processor.
+jobs and 100 slots; and a day like one of Philly (`benchmarks/philly.py`) with the objective values of policies. Times
+are processor times.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from scheduling.instances.preemptive import read_preemptive
 from scheduling.kernels import warm_up
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
-from scheduling.offline import Covers, Kind, Question, best_bound, lagrangian
+from scheduling.offline import Covers, Kind, OfflineProblem, best_bound, lagrangian
 from scheduling.policies.base import Objective
 from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
@@ -31,11 +31,11 @@ from studies.workloads.traces.mapping import Rules, to_bids
 
 JOBS = SLOTS = 10
 NEAR = 0.15
-"""By how much the bound of divided jobs may be above the optimum of small instances, in the mean."""
+"""Largest mean distance of the bound of divided jobs from the optimum of small instances, relative."""
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """What is known of one instance."""
 
     kind: Kind
@@ -46,61 +46,61 @@ class Row:
     divided_seconds: float
 
 
-def measure(question: Question, *, seconds: float) -> Row:
-    """The bound of divided jobs, then the best that so many seconds on the wall bring."""
+def measure(problem: OfflineProblem, *, seconds: float) -> Measurement:
+    """Compute the bound of divided jobs, then the best bound within this wall-clock time."""
     began = process_time()
-    divided = lagrangian(question, lambda: seconds).answer.bound if question.covers is not Covers.QUEUED else None
+    divided = lagrangian(problem, lambda: seconds).answer.bound if problem.covers is not Covers.QUEUED else None
     between = process_time()
     until = perf_counter() + seconds
-    answer = best_bound(question, _left(until))
+    answer = best_bound(problem, _left(until))
     spent = process_time() - between
     best = answer.incumbent
     if divided is None or not best:
-        return Row(answer.kind, answer.gap, None, spent, between - began)
-    ratio = divided / best if question.most else best / divided
-    return Row(answer.kind, answer.gap, ratio - 1.0, spent, between - began)
+        return Measurement(answer.kind, answer.gap, None, spent, between - began)
+    ratio = divided / best if problem.most else best / divided
+    return Measurement(answer.kind, answer.gap, ratio - 1.0, spent, between - began)
 
 
 def _left(until: float) -> Callable[[], float]:
     return lambda: until - perf_counter()
 
 
-def chosen(bids: Sequence[Bid], inventory: Inventory, covers: Covers) -> Question | None:
+def chosen(bids: Sequence[Bid], inventory: Inventory, covers: Covers) -> OfflineProblem | None:
     """The first of those that could be complete in time alone; None if there are too few."""
-    whole = Question(tuple(bids), inventory, 0, SLOTS, covers=covers, open_end=False)
+    whole = OfflineProblem(tuple(bids), inventory, 0, SLOTS, covers=covers, open_end=False)
     able = (bid for bid in bids if lagrangian(replace(whole, bids=(bid,)), lambda: 0.0).answer.bound > 0.0)
     first = tuple(islice(able, JOBS))
     return replace(whole, bids=first) if len(first) == JOBS else None
 
 
-def small_oasis(rng: np.random.Generator) -> Question | None:
+def small_oasis(rng: np.random.Generator) -> OfflineProblem | None:
     """Ten servers of each pool; jobs arrive in the first half."""
     drawn = oasis.draw(oasis.Setting(servers=10, slots=SLOTS, jobs=60, arrivals=0.5), rng)
     return chosen(drawn.bids, drawn.inventory, Covers.ELASTIC)
 
 
-def small_dps(rng: np.random.Generator) -> Question | None:
+def small_dps(rng: np.random.Generator) -> OfflineProblem | None:
     """Three servers; the cloud is too far for ten slots."""
     ranges = dps.Setting(servers=3, slots=SLOTS, jobs=60, types=2, chunks=(2, 6), epochs=(10, 20), minibatches=(10, 40))
     drawn = dps.draw(ranges, rng)
     return chosen(drawn.bids, drawn.inventory, Covers.RIGID)
 
 
-def small_weighted(rng: np.random.Generator) -> Question | None:
+def small_weighted(rng: np.random.Generator) -> OfflineProblem | None:
     """Three servers for 150, two types of each machine for 8 and 10, 1 to 3 chunks for 5 to 50, 2 to 5 epochs for 50 to
     100; else as the paper draws them. None if the rolling policy takes more than ten slots for the ten jobs.
     """
     setting = weighted_completion.Setting(
-        jobs=JOBS, servers=3, slots=SLOTS // 2, workers=2, pss=2, epochs=(2, 5), chunks=(1, 3)
+        jobs=JOBS, servers=3, slots=SLOTS // 2, workers=2, parameter_servers=2, epochs=(2, 5), chunks=(1, 3)
     )
-    question = _rolled(weighted_completion.draw(setting, rng), Covers.RIGID)
-    return replace(question, end=SLOTS, open_end=False) if question.end <= SLOTS else None
+    problem = _rolled(weighted_completion.draw(setting, rng), Covers.RIGID)
+    return replace(problem, end=SLOTS, open_end=False) if problem.end <= SLOTS else None
 
 
-def small_queued(rng: np.random.Generator) -> Question:
+def small_queued(rng: np.random.Generator) -> OfflineProblem:
     """One to four chunks of one to four whole slots, on four small servers and a cloud: complete in about ten slots."""
     instance = read_preemptive(draw_ten(rng))
-    return Question(instance.bids, instance.inventory, 0, 4 * SLOTS, Objective.COMPLETION, Covers.QUEUED)
+    return OfflineProblem(instance.bids, instance.inventory, 0, 4 * SLOTS, Objective.COMPLETION, Covers.QUEUED)
 
 
 def draw_ten(rng: np.random.Generator) -> dict[str, Any]:
@@ -124,35 +124,35 @@ def draw_ten(rng: np.random.Generator) -> dict[str, Any]:
     return {"servers": servers, "cloud": True, "jobs": jobs}
 
 
-def mid_oasis(rng: np.random.Generator) -> Question:
+def mid_oasis(rng: np.random.Generator) -> OfflineProblem:
     """100 jobs, 100 slots, 20 servers of each pool."""
     drawn = oasis.draw(oasis.Setting(servers=20, slots=100, jobs=100), rng)
-    return Question(drawn.bids, drawn.inventory, 0, 100, covers=Covers.ELASTIC, open_end=False)
+    return OfflineProblem(drawn.bids, drawn.inventory, 0, 100, covers=Covers.ELASTIC, open_end=False)
 
 
-def mid_dps(rng: np.random.Generator) -> Question:
+def mid_dps(rng: np.random.Generator) -> OfflineProblem:
     """100 jobs, 100 slots, 20 servers and the cloud."""
     drawn = dps.draw(dps.Setting(servers=20, slots=100, jobs=100), rng)
-    return Question(drawn.bids, drawn.inventory, 0, 100, covers=Covers.RIGID, open_end=False)
+    return OfflineProblem(drawn.bids, drawn.inventory, 0, 100, covers=Covers.RIGID, open_end=False)
 
 
-def mid_weighted(rng: np.random.Generator) -> Question:
+def mid_weighted(rng: np.random.Generator) -> OfflineProblem:
     """100 jobs, 30 servers; the rolling policy is the schedule that is known."""
     drawn = weighted_completion.draw(weighted_completion.Setting(servers=30, slots=100, jobs=100), rng)
     return _rolled(drawn, Covers.ANY)
 
 
-def _rolled(drawn: weighted_completion.Workload, covers: Covers) -> Question:
-    """Until the rolling policy is done, whose schedule is the one that is known."""
+def _rolled(drawn: weighted_completion.Workload, covers: Covers) -> OfflineProblem:
+    """Return the problem up to the rolling policy's last completion, with its schedule as the known one."""
     policy = make_policy("weighted_completion", {})
     done = simulate(policy, drawn.bids, Ledger(drawn.inventory, start=0, slots=400), until=4000).done
     bids = tuple(job.bid for job in done.values())
     known = sum(job.bid.utility.value * (job.completion or 0) for job in done.values())
     end = max(job.completion or 0 for job in done.values())
-    return Question(bids, drawn.inventory, 0, end, Objective.WEIGHTED_COMPLETION, covers, known=known)
+    return OfflineProblem(bids, drawn.inventory, 0, end, Objective.WEIGHTED_COMPLETION, covers, known=known)
 
 
-Draw = Callable[[np.random.Generator], Question | None]
+Draw = Callable[[np.random.Generator], OfflineProblem | None]
 SMALL: dict[str, Draw] = {
     "welfare, elastic": small_oasis,
     "welfare, rigid": small_dps,
@@ -170,11 +170,11 @@ def table(draws: dict[str, Draw], *, instances: int, seconds: float, seed: int) 
     )
     for name, draw in draws.items():
         rng = np.random.default_rng(seed)
-        rows: list[Row] = []
+        rows: list[Measurement] = []
         while len(rows) < instances:
-            question = draw(rng)
-            if question is not None:
-                rows.append(measure(question, seconds=seconds))
+            problem = draw(rng)
+            if problem is not None:
+                rows.append(measure(problem, seconds=seconds))
         gaps = [row.gap for row in rows if row.gap is not None]
         spent = [row.seconds for row in rows]
         proven = sum(row.kind is Kind.MILP_OPTIMAL or row.gap == 0 for row in rows)
@@ -196,7 +196,7 @@ def tables(*, quick: bool, seed: int) -> Iterator[str]:
 
 
 def philly(*, day: Path | None, seed: int, seconds: float, policies: Sequence[str]) -> Iterator[str]:
-    """Bounds of a day, and what policies come to."""
+    """Bounds of a day, and the objective values of policies."""
     inventory = gpu_cluster(DAY.gpus)
     bids = to_bids(jobs_of(DAY, day), inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed)).bids
     yield source_of(DAY, day)
@@ -212,9 +212,9 @@ def philly(*, day: Path | None, seed: int, seconds: float, policies: Sequence[st
             Objective.COMPLETION: (served, float(sum(end - bid.arrival for bid, end in ends))),
         }
         for objective, (about, total) in totals.items():
-            question = Question(tuple(about), inventory, 0, 600, objective, known=total)
+            problem = OfflineProblem(tuple(about), inventory, 0, 600, objective, known=total)
             began, until = process_time(), perf_counter() + seconds
-            answer = best_bound(question, _left(until))
+            answer = best_bound(problem, _left(until))
             gap = "-" if answer.gap is None else f"{answer.gap:.1%}"
             spent = process_time() - began
             yield f"{name:>20} {objective:>20} {total:14,.0f} {answer.bound:14,.0f} {gap:>7} {spent:6.1f}"

@@ -17,7 +17,7 @@ from cluster.traces.formats import open_trace, read_trace
 from cluster.traces.records import TraceJob
 from scheduling.kernels import warm_up
 from scheduling.registry import make_policy
-from studies.workloads.simulation.replay import Plan, Replayed, horizon_for, replay
+from studies.workloads.simulation.replay import Replayed, ReplayParameters, horizon_for, replay
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, to_bids
 
@@ -82,7 +82,9 @@ def measure(cut: Slice, policy: str, *, jobs: Sequence[TraceJob], seed: int) -> 
     """Replay a slice under a policy with its defaults."""
     inventory = gpu_cluster(cut.gpus, apart=policy == "oasis")
     traced = to_bids(jobs, inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed))
-    return replay(traced, make_policy(policy, {}), inventory, Plan(SLOT_S, horizon_for(traced, slot_s=SLOT_S)))
+    return replay(
+        traced, make_policy(policy, {}), inventory, ReplayParameters(SLOT_S, horizon_for(traced, slot_s=SLOT_S))
+    )
 
 
 def table(*, files: Files, quick: bool, seed: int) -> Iterator[str]:
@@ -102,8 +104,8 @@ def table(*, files: Files, quick: bool, seed: int) -> Iterator[str]:
         p50, p95, p99 = (float("nan") if ms is None else ms for ms in timing.decisions_ms)
         rate, wanted = timing.jobs_per_cpu_s or 0.0, wanted_of(cut, policy)
         kept = rate >= wanted and p50 <= P50_MS and p95 <= P95_MS
-        asked = f"wanted {wanted:,.0f}, " if wanted else ""
-        verdict = f"{asked}p50 {P50_MS:g}, p95 {P95_MS:g}: {'kept' if kept else 'BROKEN'}"
+        target = f"target {wanted:,.0f}, " if wanted else ""
+        verdict = f"{target}p50 {P50_MS:g}, p95 {P95_MS:g}: {'kept' if kept else 'BROKEN'}"
         size = f"{cut.name:>5} {jobs.submitted:6,d} {cut.gpus:5d} {policy:>10}"
         yield f"{size} {rate:11,.0f} {p50:7.2f} {p95:7.2f} {p99:7.2f}  {verdict}"
 

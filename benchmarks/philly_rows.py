@@ -18,7 +18,7 @@ HEADING = "timestamp,duration,num_gpus,gpu_time,cluster"
 P90: Final = 1.2815515655446004
 """The 0.9 quantile of the standard normal distribution."""
 HOURS = (5, 5, 1, 1, 1, 2, 7, 13, 12, 7, 6, 4, 6, 1, 1, 1, 1, 3, 1, 1, 5, 6, 4, 12)
-"""How many of the jobs of a day are submitted in each of its hours, relative to the others."""
+"""Relative number of jobs that are submitted in each hour of a day."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Whose jobs have log-normal run times with this median and this 0.9 quantile."""
+    """A tenant whose jobs have log-normal run times with this median and this 0.9 quantile."""
 
     name: str
     share: float
-    """Of the jobs, relative to the other tenants."""
+    """Share of the jobs, relative to the other tenants."""
     median_s: float
     p90_s: float
     gpus: Mapping[int, int]
-    """How many of its jobs want so many GPUs, relative to the others."""
+    """Relative number of its jobs by their number of GPUs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How long preemptive scheduling takes: one dispatch with its push, forecasts of all jobs, and how that grows."""
+"""Duration of preemptive scheduling: one dispatch with its push, forecasts of all jobs, and growth with the size."""
 
 import gc
 import time
@@ -26,7 +26,7 @@ TYPES = 3
 
 @dataclass(frozen=True)
 class Scale:
-    """So many edge workers on so many servers, and so many jobs, a mean of `gap` slots apart."""
+    """Numbers of edge workers, servers and jobs; jobs arrive a mean of `gap` slots apart."""
 
     workers: int
     servers: int
@@ -119,7 +119,7 @@ def draw(scale: Scale, rng: np.random.Generator) -> tuple[Inventory, list[Bid]]:
         cloud=tuple(name == "cloud" for name in names),
         capacity=capacity,
         workers=tuple(MachineType(name, tuple(units[i]), Fraction(1)) for i, name in enumerate("abc")),
-        pss=(MachineType("ps", tuple(units[TYPES]), Fraction(1)),),
+        parameter_servers=(MachineType("ps", tuple(units[TYPES]), Fraction(1)),),
     )
     arrivals = np.floor(np.cumsum(rng.exponential(scale.gap, scale.jobs))).astype(int).tolist()
     return inventory, [_bid(f"{i}", arrival, scale, rng) for i, arrival in enumerate(arrivals)]

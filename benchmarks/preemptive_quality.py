@@ -16,7 +16,7 @@ from scheduling.instances.preemptive import read_preemptive
 from tests.scheduling.twins.preemptive_milp import optimum
 
 LIMITS = {"jobmax": 1.02, "paper": 1.07}
-"""Of the mean, by rule."""
+"""Largest mean ratio, by rule."""
 
 
 def draw(rng: np.random.Generator) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def solve(instance: Instance, seconds: float) -> tuple[Step, float]:
 
 
 def stress(clients: int, helpers: int, *, tight: bool, rng: np.random.Generator) -> Instance:
-    """Times of all sizes, each client's own on each helper; memory nearly all needed if `tight`."""
+    """Draw times of all sizes, separately for each client and helper; nearly all memory is needed if `tight`."""
     shape = (helpers, clients)
     sizes = {"release": 40, "forward": 12, "gap": 60, "backward": 18, "tail": 40}
     demand = rng.integers(1, 10, clients)

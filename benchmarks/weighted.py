@@ -1,4 +1,4 @@
-"""How long weighted completion takes: one job, one replanning of all that wait, a whole run; and how that grows."""
+"""Duration of weighted completion: one job, one replanning of all waiting jobs, a whole run; and its growth."""
 
 import gc
 import time
@@ -29,7 +29,7 @@ RUN_SECONDS = 2.0
 LAMBDA = 10.0
 HORIZON = 300
 HEADER = f"{'median':>8} {'p95':>8} {'max':>8}"
-SMALL = Setting(jobs=12, servers=8, slots=1, workers=3, pss=3)
+SMALL = Setting(jobs=12, servers=8, slots=1, workers=3, parameter_servers=3)
 """Small enough for best responses one by one."""
 
 

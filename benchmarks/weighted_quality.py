@@ -1,4 +1,4 @@
-"""How good the orders and modes of weighted completion are. `python -m benchmarks.weighted_quality`.
+"""Quality of the orders and modes of weighted completion. `python -m benchmarks.weighted_quality`.
 
 Over the proven optimum on tiny instances: two servers, two types of each machine, jobs that arrive in slots 1 to 4 with
 weights of 1 to 59. Over rolling at the ranges of the paper's Section 7 with 50 servers.

@@ -1,4 +1,4 @@
-"""Clusters and what they are made of, in the admin."""
+"""Clusters and their parts in the admin."""
 
 from typing import Any
 

@@ -72,7 +72,9 @@ def _rows(field: str, value: object, check: Callable[[str, object], Json]) -> li
     first: dict[str, int] = {}
     for i, row in enumerate(checked_rows):
         if first.setdefault(row["name"], i) != i:
-            raise InvalidField(f"{field}[{i}].name", f"{row['name']} is {field}[{first[row['name']]}] already")
+            raise InvalidField(
+                f"{field}[{i}].name", f"expected a unique name, got {row['name']}, as {field}[{first[row['name']]}]"
+            )
     return checked_rows
 
 
@@ -88,7 +90,9 @@ def _machine_type(field: str, value: object, resources: list[str]) -> Json:
     row = check_object(field, value, required=["name", "bandwidth_mbps", "demand"])
     demand = _amounts(f"{field}.demand", row["demand"], resources, low=1)
     if not demand:
-        raise InvalidField(f"{field}.demand", "expected at least one resource: a machine that takes nothing is free")
+        raise InvalidField(
+            f"{field}.demand", "expected at least one resource, got none; a machine that takes nothing would be free"
+        )
     return {
         "name": _name(f"{field}.name", row["name"]),
         "bandwidth_mbps": _bandwidth(f"{field}.bandwidth_mbps", row["bandwidth_mbps"]),
@@ -179,7 +183,7 @@ def _text(field: str, value: object, *, least: int, most: int) -> str:
         raise InvalidField(field, f"expected a string of {least} to {most} characters, got {shown(value)}")
     # Half a surrogate pair cannot be encoded, and PostgreSQL stores no NUL.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidField(field, "expected a string without NUL and without half characters")
+        raise InvalidField(field, f"expected a string without NUL and lone surrogates, got {value[:60]!a}")
     return value
 
 

@@ -72,7 +72,7 @@ def read_document(text: str | bytes) -> object:
     try:
         document: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidField("document", f"expected JSON in UTF-8: {error}") from None
+        raise InvalidField("document", f"expected JSON in UTF-8, got an invalid document: {error}") from None
     return document
 
 

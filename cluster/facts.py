@@ -27,7 +27,10 @@ def inventory_of(cluster: Cluster) -> Inventory:
     held = Capacity.objects.filter(server__cluster=cluster).values_list("server_id", "resource_id", "amount")
     for server, resource, amount in held:
         if resource not in column:
-            raise InvalidField(servers[row[server]].name, "has capacity of a resource of another cluster")
+            raise InvalidField(
+                servers[row[server]].name,
+                "expected capacity of this cluster's resources, got a resource of another cluster",
+            )
         capacity[row[server], column[resource]] = amount
     types = list(MachineTypeRow.objects.filter(cluster=cluster))
     demand = {machine.pk: [0] * len(resources) for machine in types}
@@ -35,11 +38,11 @@ def inventory_of(cluster: Cluster) -> Inventory:
     for machine_type, resource, amount in taken:
         if resource not in column:
             name = next(machine.name for machine in types if machine.pk == machine_type)
-            raise InvalidField(name, "takes a resource of another cluster")
+            raise InvalidField(name, "expected demand of this cluster's resources, got a resource of another cluster")
         demand[machine_type][column[resource]] = amount
     for machine in types:
         if not any(demand[machine.pk]):
-            raise InvalidField(machine.name, "takes no resource; give the type a demand of at least one")
+            raise InvalidField(machine.name, "expected a demand of at least one resource, got none")
 
     def of_role(role: MachineRole) -> tuple[MachineType, ...]:
         return tuple(
@@ -54,7 +57,7 @@ def inventory_of(cluster: Cluster) -> Inventory:
         cloud=tuple(server.kind == ServerKind.CLOUD for server in servers),
         capacity=capacity,
         workers=of_role(MachineRole.WORKER),
-        pss=of_role(MachineRole.PS),
+        parameter_servers=of_role(MachineRole.PS),
         storage=_storage(servers),
     )
 

@@ -38,7 +38,7 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
     def clean_expired_user_attempts(
         self, request: HttpRequest | None = None, credentials: Credentials | None = None
     ) -> int:
-        """Delete failures that count no more; where there are none, without a transaction that would lock."""
+        """Delete expired failures; if there are none, without a transaction, which would lock."""
         forgotten = AccessAttempt.objects.filter(attempt_time__lte=clock.now() - settings.AXES_COOLOFF_TIME)
         return int(forgotten.delete()[0]) if forgotten.exists() else 0
 

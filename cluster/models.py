@@ -27,13 +27,13 @@ LARGEST_HORIZON: Final = 10_000
 def finite(value: float) -> None:
     """Refuse NaN, which every comparison lets pass, and infinity."""
     if not math.isfinite(value):
-        raise ValidationError("Enter a finite number.")
+        raise ValidationError(f"Expected a finite number, got {value}.")
 
 
 def in_calendar(moment: datetime) -> None:
     """Refuse years so far away that the instants of slots would leave the calendar."""
     if not YEARS[0] <= moment.year < YEARS[1]:
-        raise ValidationError(f"Choose a year from {YEARS[0]} to {YEARS[1] - 1}.")
+        raise ValidationError(f"Expected a year from {YEARS[0]} to {YEARS[1] - 1}, got {moment.year}.")
 
 
 def _at_most(value: float) -> list[Callable[..., None]]:

@@ -37,7 +37,7 @@ for proxy in PROXIES:
         ip_network(proxy)
     except ValueError as error:
         raise ImproperlyConfigured(
-            f"SHADOWPRICE_PROXIES: expected addresses or networks of proxies, separated by commas; {error}."
+            f"SHADOWPRICE_PROXIES: expected addresses or networks, separated by commas, got {proxy!r}: {error}."
         ) from None
 
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
@@ -47,7 +47,9 @@ EMBEDDED = not REDIS_URL
 HAS_OWN_KEY = bool(SECRET_KEY)
 if not HAS_OWN_KEY:
     if not EMBEDDED:
-        raise ImproperlyConfigured("Set SHADOWPRICE_SECRET_KEY: the default is for one machine only.")
+        raise ImproperlyConfigured(
+            "SHADOWPRICE_SECRET_KEY: expected a secret key, got none; the default is for one machine only."
+        )
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
 
 # Under ASGI every request has a context of its own: kept connections would pile up until the server refuses more.
@@ -140,7 +142,7 @@ LOGIN_LIMITS: list[tuple[list[str], int]] = [
     (["username"], 50),
 ]
 """Failed logins until those with the same values are locked. The third limit stops a guesser who has many addresses;
-it takes ten of them to lock somebody out everywhere.
+it takes ten of them to lock a user out everywhere.
 """
 AXES_COOLOFF_TIME = timedelta(minutes=30)
 AXES_LOCKOUT_PARAMETERS = [names for names, _ in LOGIN_LIMITS]

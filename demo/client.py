@@ -40,7 +40,7 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
 
 
 def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], frozenset[str]]:
-    """Return the clusters whose markets decide because their kernels are compiled; the server is asked repeatedly."""
+    """Return the clusters whose markets decide because their kernels are compiled; the server is polled."""
     known: frozenset[str] = frozenset()
     not_before = 0.0
 

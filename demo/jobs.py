@@ -25,7 +25,7 @@ class Machines:
     """The data that a body refers to: the cluster's machine types and its slot length."""
 
     workers: tuple[str, ...]
-    pss: tuple[str, ...]
+    parameter_servers: tuple[str, ...]
     slot_s: int
 
 
@@ -34,7 +34,7 @@ def machines_of(cluster: Cluster) -> Machines:
     names = list(MachineType.objects.filter(cluster=cluster).values_list("role", "name"))
     return Machines(
         workers=tuple(name for role, name in names if role == MachineRole.WORKER),
-        pss=tuple(name for role, name in names if role == MachineRole.PS),
+        parameter_servers=tuple(name for role, name in names if role == MachineRole.PS),
         slot_s=cluster.slot_seconds,
     )
 
@@ -78,7 +78,7 @@ def edge_cloud_body(rng: np.random.Generator, machines: Machines) -> Json:
         "gradient_mb": round(float(rng.uniform(30, 575)), 1),
         # The paper gives worker times in slots and PS times in milliseconds.
         "worker_step_s": {name: round(float(rng.uniform(0.001, 0.05)) * slot_s, 3) for name in machines.workers},
-        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.pss},
+        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.parameter_servers},
         "utility": value_curve(rng, slot_s),
     }
 
@@ -93,7 +93,7 @@ def queued_body(rng: np.random.Generator, machines: Machines) -> Json:
         "worker_step_s": {
             name: round(float(rng.uniform(0.001, 0.05)) * machines.slot_s, 3) for name in machines.workers
         },
-        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.pss},
+        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.parameter_servers},
     }
 
 

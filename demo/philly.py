@@ -35,7 +35,7 @@ def offer(row: TraceJob, machines: Machines, *, seed: int, name: str, from_s: fl
         "minibatches": min(minibatches, LARGEST_MINIBATCHES),
         "gradient_mb": round(float(rng.uniform(*GRADIENT_MB)), 1),
         "worker_step_s": dict.fromkeys(machines.workers, STEP_S),
-        "ps_step_s": dict.fromkeys(machines.pss, UPDATE_S),
+        "ps_step_s": dict.fromkeys(machines.parameter_servers, UPDATE_S),
         "utility": value_curve(rng, machines.slot_s),
     }
     return Offer(at_s=from_s + row.submitted_s, key=f"{name}-{seed}-{row.line}", body=body)

@@ -26,7 +26,7 @@ class Scenario:
     body: Draw
     bids_per_slot: float
     """Poisson arrivals."""
-    worth: Json
+    value: Json
     """Value of completion in a bid that is entered by hand."""
 
     def offers(self, machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
@@ -43,7 +43,7 @@ DPS: Final = Scenario(
     document=edge_cloud_document,
     body=jobs.edge_cloud_body,
     bids_per_slot=1.5,
-    worth={"utility": {"form": "constant", "value": 500}},
+    value={"utility": {"form": "constant", "value": 500}},
 )
 OASIS: Final = Scenario(
     name="demo-oasis",
@@ -53,7 +53,7 @@ OASIS: Final = Scenario(
     document=two_pools_document,
     body=jobs.elastic_body,
     bids_per_slot=0.6,
-    worth={"utility": {"form": "constant", "value": 50}},
+    value={"utility": {"form": "constant", "value": 50}},
 )
 WEIGHTED: Final = Scenario(
     name="demo-weighted",
@@ -63,7 +63,7 @@ WEIGHTED: Final = Scenario(
     document=gpu_servers_document,
     body=jobs.weighted_body,
     bids_per_slot=0.8,
-    worth={"weight": 500},
+    value={"weight": 500},
 )
 QUEUES: Final = Scenario(
     name="demo-preemptive",
@@ -73,6 +73,6 @@ QUEUES: Final = Scenario(
     document=queues_document,
     body=jobs.queued_body,
     bids_per_slot=1.2,
-    worth={},
+    value={},
 )
 SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)

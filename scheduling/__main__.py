@@ -49,10 +49,10 @@ def _read(name: str) -> str:
         with Path(name).open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
-            raise InvalidField("INSTANCE", f"expected at most {LARGEST_FILE} bytes: {name}")
+            raise InvalidField("INSTANCE", f"expected at most {LARGEST_FILE} bytes, got more in {name}")
         return content.decode("utf-8")
     except (OSError, ValueError) as error:
-        raise InvalidField("INSTANCE", f"cannot be read: {error}") from None
+        raise InvalidField("INSTANCE", f"expected a readable file, got {name}: {error}") from None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,1 +1,1 @@
-"""Questions asked offline: replays, experiments, optima."""
+"""Computations beside the market: replays of traces, experiments, plans, optima in hindsight."""

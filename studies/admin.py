@@ -1,4 +1,4 @@
-"""Questions asked offline in the admin: what was asked and what became of it, read only; what runs can be cancelled."""
+"""Background jobs in the admin: their requests and results, read only; running ones can be cancelled."""
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -32,7 +32,7 @@ class PlanAdmin(ReadOnlyAdmin):
         "submitted_at",
         "shown",
     ]
-    list_filter = ["state", "method", "question"]
+    list_filter = ["state", "method", "comparison"]
     list_select_related = ["owner"]
     search_fields = ["label", "owner__username", "=id"]
     exclude = readings.LARGE
@@ -44,7 +44,7 @@ class PlanAdmin(ReadOnlyAdmin):
 
     @admin.display(description="page")
     def shown(self, plan: Plan) -> str:
-        """Where it is drawn."""
+        """A link to its page."""
         return format_html('<a href="{}">Plan {}</a>', reverse("plan", args=[plan.pk]), plan.pk)
 
     @admin.action(description="Cancel", permissions=["view"])

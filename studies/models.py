@@ -12,11 +12,11 @@ from cluster.traces.formats import FORMATS
 from studies.background.models import BackgroundJob, JobState, Requestable, unique_key
 
 MOST_SECONDS: Final = 600
-"""Of a plan's budget of time."""
+"""Largest time budget of a plan."""
 
 
-class Question(models.TextChoices):
-    """Why a plan was asked for beside another one."""
+class ComparisonKind(models.TextChoices):
+    """The kind of comparison for which a plan was requested with another one."""
 
     ITSELF = "", "For itself"
     METHOD = "method", "Another method"
@@ -34,9 +34,9 @@ class Plan(BackgroundJob, Requestable):
         Cluster, models.SET_NULL, null=True, related_name="plans", help_text="Whose servers the helpers are."
     )
     of = models.ForeignKey(
-        "self", models.CASCADE, null=True, related_name="others", help_text="The plan it was asked for beside."
+        "self", models.CASCADE, null=True, related_name="others", help_text="The plan with which it is compared."
     )
-    question = models.CharField(max_length=10, choices=Question, default=Question.ITSELF, blank=True)
+    comparison = models.CharField(max_length=10, choices=ComparisonKind, default=ComparisonKind.ITSELF, blank=True)
     instance = models.JSONField(help_text="In the format of instance files.")
     origin = models.JSONField(null=True, help_text="The scenario or profile it was made of, as it was asked.")
     helpers = models.PositiveIntegerField()
@@ -55,7 +55,7 @@ class Plan(BackgroundJob, Requestable):
         ordering = ["-pk"]
         constraints = [
             *BackgroundJob.Meta.constraints,
-            CheckConstraint(condition=Q(question__in=Question.values), name="plan_question_known"),
+            CheckConstraint(condition=Q(comparison__in=ComparisonKind.values), name="plan_comparison_known"),
             unique_key("plan"),
             CheckConstraint(condition=Q(seconds__gt=0, seconds__lte=MOST_SECONDS), name="plan_seconds_in_range"),
             CheckConstraint(
@@ -77,7 +77,7 @@ class Plan(BackgroundJob, Requestable):
 
     @property
     def gap(self) -> float | None:
-        """By how much of the bound the plan may be too long; None while either is not known."""
+        """Largest excess of the makespan over the optimum, relative to the bound; None while one is not known."""
         if self.makespan is None or self.lower_bound is None:
             return None
         return self.makespan / max(1, self.lower_bound) - 1

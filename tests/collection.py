@@ -1,4 +1,4 @@
-"""Where test data is: the project's own, always there, and a larger collection of the same kinds where there is one.
+"""Test data: the project's own files, and a larger collection of the same kinds if there is one.
 
 Both have the same layout: `cases/<family>/` holds instances of schedulers, `traces/<publisher>/` samples of traces.
 """
@@ -28,7 +28,7 @@ def larger(environment: Mapping[str, str] = os.environ, *, beside: Path = ROOT.p
     Returns
     -------
     Path or None
-        None where the variable is empty, or where it is not set and there is no collection beside the repository.
+        None if the variable is empty, or if it is not set and there is no collection beside the repository.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def own_files(pattern: str) -> list[Path]:
 
 
 def larger_files(pattern: str) -> list[Path]:
-    """Files of a pattern in the larger collection, sorted; empty where there is no larger collection."""
+    """Files of a pattern in the larger collection, sorted; empty if there is no larger collection."""
     root = larger()
     return [] if root is None else sorted(root.glob(pattern))
 

@@ -72,7 +72,7 @@ def missing(what: str, *, install: str) -> NoReturn:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_are_loaded() -> None:
-    """As in a worker that has begun to tell a record: no process is started to compile what tests have compiled."""
+    """Mark all kernels as loaded, as in a worker that replays a record: tests have compiled them."""
     loading._loaded.update(kernels.GROUPS.values())
 
 

@@ -1,4 +1,4 @@
-"""How much random tests draw: a little that is new in every run, and much in `make soak`, which runs them alone.
+"""The number of random cases: a few new ones in every run, and many in `make soak`, which runs only these tests.
 
 Whatever is drawn follows from one seed, which the end of a run prints: `SHADOWPRICE_SEED` draws the same again.
 """
@@ -19,11 +19,11 @@ MARKER: Final = "soak"
 DRAWING: Final = frozenset({"fresh_seed", "fresh", "rounds"})
 """What tests that draw call."""
 LONGER: Final = 20
-"""How many times as much a soak draws."""
+"""Factor of the number of cases in a soak."""
 
 
 def rounds(count: int) -> int:
-    """How often to draw: this often in an ordinary run, and far more often in a soak."""
+    """Return the number of cases: this number in an ordinary run, and far more in a soak."""
     return count * LONGER if SOAK else count
 
 

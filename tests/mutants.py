@@ -37,11 +37,11 @@ from tests.processes import ROOT
 
 LEFT_OUT: Final = (".git", ".venv", "var", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 SLOWER: Final = 3
-"""A mutant that takes so many times the processor time of the unchanged code counts as killed."""
+"""A mutant that takes this multiple of the processor time of the unchanged code counts as killed."""
 LEAST_S: Final = 5
 """Processor time that each mutant may take beside that."""
 WAITING: Final = 10
-"""How many times as long it may wait for the processor, or for anything else."""
+"""Largest waiting time of a mutant, as a multiple of its processor time."""
 PYTEST: Final = (
     *("-m", "pytest", "-x", "-q", "-m", "not slow"),
     *("-p", "pytest_django.plugin", "-p", "no:cacheprovider", "--nomigrations"),
@@ -55,9 +55,9 @@ class Area:
     sources: tuple[str, ...]
     """Paths or patterns below the root; `path::f,C.g` stands for a function and a method of a file."""
     tests: tuple[str, ...]
-    """Arguments of pytest, quickest and most telling first."""
+    """Arguments of pytest; the fastest and most effective tests come first."""
     weight: int
-    """How many mutants of the area there are, of 25 in all."""
+    """Number of mutants of the area among 25."""
 
 
 AREAS: Final = {
@@ -236,7 +236,7 @@ class Mutant:
     """Below the root."""
     start: int
     end: int
-    """Which bytes of the file are replaced."""
+    """Bytes of the file that are replaced."""
     text: str
     """What stands there instead."""
 
@@ -245,7 +245,7 @@ class Mutant:
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def shown(self, source: bytes) -> str:
-        """Where it is, and the line before and after the change."""
+        """Return its place, and the line before and after the change."""
         line = source[: self.start].count(b"\n")
         before, after = (text.decode().split("\n")[line].strip() for text in (source, self.apply(source)))
         return f"{self.path}:{line + 1}\n    - {before}\n    + {after}"
@@ -310,7 +310,7 @@ class _Finder:
         return sorted(found, key=lambda mutant: (mutant.start, mutant.end, mutant.text))
 
     def _of(self, node: ast.AST) -> Iterator[Mutant]:
-        # What a message says is no behaviour that has to be tested word by word, and a type is none at all.
+        # Messages need not be tested word by word, and types are not behaviour.
         if isinstance(node, (ast.Raise, ast.JoinedStr, ast.arguments)) or _is_docstring(node) or _logs(node):
             return
         yield from self._changes(node)
@@ -450,7 +450,7 @@ def mutants_of(name: str) -> list[Mutant]:
 
 
 def draw(count: int, seed: int, names: Sequence[str]) -> list[Mutant]:
-    """The mutants of these areas, of so many in all areas by their weights, without repetition."""
+    """Return mutants of these areas: `count` for all areas are divided by their weights, without repetition."""
     drawn: list[Mutant] = []
     for place, name in enumerate(AREAS):
         if name not in names:
@@ -467,7 +467,7 @@ class Run:
     """What became of a run of tests."""
 
     status: int | None
-    """Of pytest; None if it did not end in time."""
+    """Exit status of pytest; None if it did not end in time."""
     processor_s: float
     printed: str
     """The last of it."""
@@ -483,7 +483,7 @@ class Workshop:
         shutil.copytree(ROOT, self.root, ignore=shutil.ignore_patterns(*LEFT_OUT))
 
     def run(self, tests: Sequence[str], *, most_s: float) -> Run:
-        """Run these tests in a process that may take so much processor time."""
+        """Run these tests in a process with this limit of processor time."""
         env = {
             **os.environ,
             "SHADOWPRICE_VAR": str(self.root / "var"),

@@ -27,11 +27,11 @@ DATABASE = "shadowprice.sqlite3"
 TABLES: Final = "tables"
 """The database of a PostgreSQL server that has tables and no row."""
 START_S = 180.0
-"""How long anything may take to come up, on a busy machine."""
+"""Longest start of a process on a busy machine."""
 
 
 def binary(name: str) -> str | None:
-    """Where a program is: beside this Python, on PATH, or where Debian keeps PostgreSQL's."""
+    """Return the path of a program: beside this Python, on PATH, or in Debian's folder of PostgreSQL."""
     places = [
         str(Path(sys.executable).parent),
         os.environ.get("PATH", ""),
@@ -94,7 +94,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the child, and of its group."""
+        """Process id of the child and of its group."""
         return self.popen.pid
 
     @property
@@ -174,7 +174,7 @@ def migrating_once(*, shared: Path) -> Iterator[None]:
 
 
 def _migrated(shared: Path, *, migrate: Callable[[Path], object]) -> Path:
-    """The migrated database of this run, without a row; `migrate` makes its file where there is none yet."""
+    """The migrated database of this run, without a row; `migrate` makes its file if it does not exist yet."""
     kept = shared / "migrated"
     with (shared / "migrated.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -297,7 +297,7 @@ def _create_database(server: Server, name: str) -> None:
 
 
 def _copy(data: Path, to: Path) -> None:
-    """With owners and rights, which PostgreSQL insists on."""
+    """Copy with owners and rights, which PostgreSQL requires."""
     subprocess.run(["cp", "-a", str(data), str(to)], check=True)
 
 

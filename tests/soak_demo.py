@@ -36,18 +36,18 @@ EVERY_S: Final = 2.0
 BULK_EVERY_S: Final = 20.0
 BULK: Final = 50
 SLOWEST: Final = 5
-"""So many of the longest answers are printed with their addresses."""
+"""Number of longest answers that are printed with their addresses."""
 LABEL: Final = "soak"
 LONGEST_ANSWER_S: Final = 60.0
 DECIDED_S: Final = 120.0
-"""How long the last bids may wait for their decisions."""
+"""Longest wait of the last bids for their decisions."""
 MEMORY_EVERY_S: Final = 2.0
 LONG_S: Final = 240.0
 """A run as long as this is judged by times and memory."""
 LATE_S: Final = 0.3
 """99 % of answers take less."""
 MOST_GROWTH: Final = 0.05
-"""By so much the server's memory may grow over the later half of a long run: markets keep all their bids."""
+"""Largest growth of the server's memory over the later half of a long run; markets keep all their bids."""
 
 BY_HAND: Final = re.compile(r"clusters/([\w-]+)/bids .*?-d '({.*?})'", re.DOTALL)
 """The bid to each market that the demo prints."""
@@ -92,12 +92,12 @@ class Soak:
 
     @property
     def failures(self) -> list[Answer]:
-        """Answers that are the server's fault, and requests without one. A busy database's 503 is none."""
+        """Answers that are the server's fault, and requests without an answer. A busy database's 503 does not count."""
         return [a for a in self.answers if a.status == 0 or (a.status >= 500 and a.status != 503)]
 
     @property
     def growth(self) -> float:
-        """By how much the memory grew over the later half, by a line through it: share of what was held then."""
+        """Growth of the memory over the later half, by linear regression, relative to its level then."""
         later = [(at, mb) for at, mb in self.memory if at >= self.seconds / 2]
         if len(later) < 2:
             return 0.0
@@ -148,7 +148,7 @@ def _row(name: str, answers: Sequence[Answer]) -> str:
 
 
 class Visitor:
-    """Somebody signed in, whose every request is noted."""
+    """A user who is signed in; every request is recorded."""
 
     def __init__(self, base: str, soak: Soak, began: float) -> None:
         self._base, self._soak, self._began = base, soak, began
@@ -269,7 +269,7 @@ class Demo:
     """The number of its server's process."""
     passwords: dict[str, str]
     bodies: dict[str, Any]
-    """A bid to each market, as the demo prints it for whoever wants to bid by hand."""
+    """Submit a bid to each market, as the demo prints it for manual bids."""
 
 
 @contextmanager
@@ -331,7 +331,7 @@ def _decides(visitor: Visitor, market: str) -> bool:
 
 
 def _undecided(visitor: Visitor, markets: Sequence[str]) -> int:
-    """How many of the bids that came at once have no decision in the end."""
+    """Return the number of bids of the burst that have no decision at the end."""
     deadline = time.monotonic() + DECIDED_S
     while True:
         lists = [visitor.read(f"/api/v1/clusters/{m}/bids?state=submitted&page_size=200")["results"] for m in markets]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Traces:
-    """Files of one collection, by what they are."""
+    """Files of one collection, by their kind."""
 
     root: Path
     philly_day: Path
@@ -149,7 +149,7 @@ def _larger() -> Traces | None:
 
 
 LARGER: Final = _larger()
-"""The larger collection, or None where there is none."""
+"""The larger collection, or None if there is none."""
 
 
 def _params(*values: Any, name: str, of: Traces) -> "ParameterSet":

@@ -226,8 +226,8 @@ class OneOf(serializers.Field):  # type: ignore[type-arg]
             raise serializers.ValidationError(f"expected {expected}, got {shown(data)}")
         name = data.get(self.key)
         if not isinstance(name, str) or name not in self.shapes:
-            got = f", got {shown(name)}" if self.key in data else "; missing"
-            raise serializers.ValidationError({self.key: [f"expected {any_of(list(self.shapes))}{got}"]})
+            got = shown(name) if self.key in data else "nothing"
+            raise serializers.ValidationError({self.key: [f"expected {any_of(list(self.shapes))}, got {got}"]})
         return self.shapes[name].run_validation(data)
 
     def to_representation(self, value: Any) -> Any:

@@ -22,7 +22,9 @@ def idempotency_key(request: Request) -> str | None:
     if key is None:
         return None
     if not _KEY.fullmatch(key) or len(key) > LONGEST_KEY:
-        raise refuse("Idempotency-Key", f"expected 1 to {LONGEST_KEY} visible ASCII characters without spaces")
+        raise refuse(
+            "Idempotency-Key", f"expected 1 to {LONGEST_KEY} visible ASCII characters without spaces, got {key[:60]!a}"
+        )
     return key
 
 

@@ -20,7 +20,7 @@ WORDS: Final = {
     400: "A field, parameter or header is wrong; `errors` names it.",
     401: "No token, or one that is not known.",
     403: "Not allowed.",
-    404: "Nothing is there, or it is somebody else's.",
+    404: "It does not exist, or belongs to another user.",
     405: "This address does not know the method.",
     406: "Answers are JSON.",
     409: "Closed market, a key that came with another body, a state in which this is not possible, or a bid on which"

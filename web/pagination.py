@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from scheduling.model.validation import shown
 from web.refusals import refuse
 from web.schema import Schema
 
@@ -27,18 +28,18 @@ class NewestFirst(CursorPagination):
         try:
             cursor = super().decode_cursor(request)
         except NotFound:
-            raise refuse("cursor", "not a cursor of this list") from None
+            raise refuse("cursor", "expected a cursor of this list, got another one") from None
         if cursor is not None and cursor.position is not None:
             position: Any = cursor.position
             if not (position.isascii() and position.isdigit() and len(position) < 19):
-                raise refuse("cursor", "not a cursor of this list")
+                raise refuse("cursor", "expected a cursor of this list, got another one")
         return cursor
 
     def get_page_size(self, request: Request) -> int:
         """Rows on a page."""
         text = request.query_params.get("page_size", str(self.page_size))
         if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= self.max_page_size):
-            raise refuse("page_size", f"expected 1 to {self.max_page_size}")
+            raise refuse("page_size", f"expected 1 to {self.max_page_size}, got {shown(text)}")
         return int(text)
 
 

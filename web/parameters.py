@@ -5,6 +5,7 @@ from typing import Final
 
 from rest_framework.request import Request
 
+from scheduling.model.validation import shown
 from web.refusals import refuse
 
 LARGEST_SLOT: Final = 10**9
@@ -17,9 +18,9 @@ def known_parameters(request: Request, *known: str, repeatable: tuple[str, ...] 
         if name not in known:
             raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
         if "" in values:
-            raise refuse(name, "expected a value; leave the parameter out to set no limit")
+            raise refuse(name, "expected a value, got none; leave the parameter out to set no limit")
         if len(values) > 1 and name not in repeatable:
-            raise refuse(name, "given more than once")
+            raise refuse(name, "expected one value, got several")
 
 
 def slot_number(request: Request, name: str) -> int | None:
@@ -28,5 +29,7 @@ def slot_number(request: Request, name: str) -> int | None:
     if text is None:
         return None
     if not _SLOT.fullmatch(text) or abs(int(text)) > LARGEST_SLOT:
-        raise refuse(name, f"expected a slot number, a whole number from {-LARGEST_SLOT} to {LARGEST_SLOT}")
+        raise refuse(
+            name, f"expected a slot number, a whole number from {-LARGEST_SLOT} to {LARGEST_SLOT}, got {shown(text)}"
+        )
     return int(text)

@@ -11,6 +11,7 @@ from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
+from scheduling.model.validation import shown
 from web.refusals import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
@@ -82,7 +83,9 @@ def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any
     try:
         return bytes(raw).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise refuse("body", f"not UTF-8 in line {1 + bytes(raw).count(10, 0, error.start)}") from None
+        raise refuse(
+            "body", f"expected UTF-8, got other bytes in line {1 + bytes(raw).count(10, 0, error.start)}"
+        ) from None
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -90,11 +93,11 @@ def read_object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=_once, parse_int=_integer)
     except RecursionError:
-        raise refuse("body", f"nested more than {DEEPEST} levels deep") from None
+        raise refuse("body", f"expected at most {DEEPEST} levels of nesting, got more") from None
     except ValueError as error:
-        raise refuse("body", f"not JSON: {str(error)[:200]}") from None
+        raise refuse("body", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
-        raise refuse("body", "not a JSON object")
+        raise refuse("body", f"expected a JSON object, got {shown(document)}")
     _check(document, "", DEEPEST)
     return document
 
@@ -104,7 +107,7 @@ def check_text(text: str, field: str) -> None:
     found = UNSTORABLE.search(text)
     if found is not None:
         where = f" in line {1 + text.count(chr(10), 0, found.start())}" if "\n" in text else ""
-        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored{where}")
+        raise refuse(field, f"expected characters that can be stored, got {text[:60]!a}{where}")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -122,14 +125,14 @@ def _check(value: object, where: str, levels: int) -> None:
     """Refuse what is no plain JSON, or cannot be stored, naming where it stands."""
     field = where or "body"
     if value is _TWICE:
-        raise refuse(field, "stands twice in one object")
+        raise refuse(field, "expected each name once in an object, got it twice")
     if isinstance(value, float) and not math.isfinite(value):
-        raise refuse(field, "expected a finite number")
+        raise refuse(field, f"expected a finite number, got {shown(value)}")
     if isinstance(value, str):
         check_text(value, field)
     elif isinstance(value, (dict, list)):
         if levels == 0:
-            raise refuse(field, f"nested more than {DEEPEST} levels deep")
+            raise refuse(field, f"expected at most {DEEPEST} levels of nesting, got more")
         for key in value if isinstance(value, dict) else ():
             check_text(key, field)
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):

@@ -39,7 +39,7 @@ class TooMuchWork(APIException):
 
     status_code = status.HTTP_429_TOO_MANY_REQUESTS
     wait = 60
-    """Seconds, told as Retry-After: work may end by then."""
+    """Seconds for Retry-After: work may end by then."""
 
 
 class Unavailable(APIException):
@@ -47,7 +47,7 @@ class Unavailable(APIException):
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     wait = 3
-    """Seconds, told as Retry-After."""
+    """Seconds for Retry-After."""
 
 
 def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) -> dict[str, Any]:

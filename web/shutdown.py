@@ -1,11 +1,11 @@
-"""The end of a serving process: whoever waits in it is told at once, so that it ends within seconds."""
+"""The end of a serving process: waiting requests end at once, so that the process ends within seconds."""
 
 from threading import Event
 
 begun = Event()
-"""Set when the process was asked to stop: waiting requests answer with what they know, streams end."""
+"""Set when the process has to stop: waiting requests answer with the present state, and streams end."""
 
 
 def pause(seconds: float) -> bool:
-    """Wait for so long, or until the process is to stop; whether it is."""
+    """Wait for this time, or until the process has to stop; return whether it has to."""
     return begun.wait(seconds)

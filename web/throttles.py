@@ -25,5 +25,5 @@ class PasswordThrottle(SimpleRateThrottle):
     scope = "password"
 
     def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
-        """The address, whoever is signed in."""
+        """Return the address, for every user."""
         return self.cache_format % {"scope": self.scope, "ident": address_of(request)}

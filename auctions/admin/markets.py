@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from auctions.admin.base import operator_of
-from auctions.counterfactual.comparison import Comparison, Row
+from auctions.counterfactual.comparison import ComparedBid, Comparison
 from auctions.counterfactual.preview import Preview, preview
 from auctions.domain.errors import NotReady
 from auctions.engine.markets import open_market, set_open
@@ -128,7 +128,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return TemplateResponse(request, "auctions/admin/policy.html", context)
 
 
-def _changed(found: Comparison) -> list[Row]:
+def _changed(found: Comparison) -> list[ComparedBid]:
     """Return decisions that would have been different, the latest first."""
     return [row for row in reversed(found.rows) if row.changed][:MOST_CHANGED]
 

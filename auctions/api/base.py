@@ -17,7 +17,7 @@ def cluster_named(name: str) -> Cluster:
 
 
 def market_named(name: str) -> Market:
-    """The cluster's market; 404 where there is none."""
+    """Return the cluster's market; 404 if there is none."""
     return market_snapshot.market_named(name) or market_of(cluster_named(name))
 
 

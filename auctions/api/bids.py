@@ -164,7 +164,7 @@ class BidSchedule(ApiView):
 
 
 class BidChanges(ApiView):
-    """How the plan of one bid changed."""
+    """The changes of one bid's plan."""
 
     @describe("Read how a plan changed", {200: ChangesOut}, READ, operation_id="bids_changes")
     @one_version()
@@ -175,7 +175,7 @@ class BidChanges(ApiView):
 
 
 class BidMachines(ApiView):
-    """How many machines one bid holds, slot by slot."""
+    """The number of machines that one bid holds, slot by slot."""
 
     @describe("Read machines by slot", {200: MachinesOut}, READ, operation_id="bids_machines")
     @one_version()
@@ -186,7 +186,7 @@ class BidMachines(ApiView):
 
 
 class BidSegments(ApiView):
-    """When workers process chunks of one bid."""
+    """The times in which workers process chunks of one bid."""
 
     @describe("Read segments", {200: SegmentsOut}, READ, operation_id="bids_segments")
     @one_version()

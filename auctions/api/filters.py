@@ -39,7 +39,7 @@ def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
     for name in ("from_slot", "before_slot"):
         slot_number(request, name)
     if "owner" in request.query_params and not is_operator(request.user):
-        raise refuse("owner", "only operators may filter by owner")
+        raise refuse("owner", "expected no owner, because only operators may filter by owner, got one")
     chosen = BidFilter(request.query_params, queryset=bids, request=request)
     if not chosen.is_valid():
         name, problems = next(iter(chosen.errors.items()))

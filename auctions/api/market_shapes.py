@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from auctions.api.bid_shapes import ROLES
 from auctions.api.fields import money, number, slot_times, string, wall_time
-from auctions.domain.bid_schema import WORTH
+from auctions.domain.bid_schema import VALUE_KEYS
 from scheduling.policies.base import Objective
 from web.writing import Answer, Columns
 
@@ -58,8 +58,10 @@ class ClusterOut(ClusterBrief):
     machine_types = TypeOut(many=True, help_text="Types of workers and parameter servers.")
     servers = ServerOut(many=True, help_text="Servers, in the order of prices.")
     models = _names("Names that `model` of a bid may have.")
-    worth = serializers.ChoiceField(
-        sorted(WORTH.values()), allow_null=True, help_text="Which of the two a bid states; null without a market."
+    value_key = serializers.ChoiceField(
+        sorted(VALUE_KEYS.values()),
+        allow_null=True,
+        help_text="The key by which a bid states the value of its completion; null without a market.",
     )
     architectures = _names("Values that `architecture` of a bid may have; none without a market.")
 

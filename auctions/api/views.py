@@ -30,6 +30,7 @@ from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.addresses import address_of
 from cluster.models import Resource, Server
 from scheduling.model.types import Floats, Ints, Json
+from scheduling.model.validation import shown
 from web.openapi import READ, SLOT, describe, examples, query
 from web.parameters import slot_number
 from web.refusals import refuse
@@ -204,7 +205,7 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
     wanted = request.query_params.get("server")
     if wanted is not None and wanted not in servers:
-        raise refuse("server", "this cluster has no server of that name")
+        raise refuse("server", f"expected a server of this cluster, got {shown(wanted)}")
     chosen = list(range(len(servers))) if wanted is None else [servers.index(wanted)]
     resources = Resource.objects.filter(cluster=market.cluster).count()
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
@@ -212,9 +213,11 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     start, end = slot_number(request, "from_slot"), slot_number(request, "to_slot")
     start = now if start is None else start
     if end is not None and end < start:
-        raise refuse("to_slot", f"expected {start} (from_slot) or more")
+        raise refuse("to_slot", f"expected {start} (from_slot) or more, got {end}")
     if end is not None and end - start > fits:
-        raise refuse("to_slot", f"expected at most {fits} slots in one answer; ask for less, or for one server")
+        raise refuse(
+            "to_slot", f"expected at most {fits} slots in one answer, got {end - start}; request fewer, or one server"
+        )
     last = max(start, now + market.cluster.horizon_slots)
     return start, min(start + fits, last) if end is None else end, end is None and start + fits < last, chosen
 

@@ -57,7 +57,7 @@ def deadline(seconds: float) -> Callable[[], None]:
     return checkpoint
 
 
-def alternatives(bid: Bid, *, caller: int, checkpoint: Callable[[], None] | None = None) -> Alternatives:
+def alternatives_of(bid: Bid, *, caller: int, checkpoint: Callable[[], None] | None = None) -> Alternatives:
     """Ask the policy of that time again, on the book as it was before the decision.
 
     `caller` is the key of the requesting user, who has at most one such computation at a time. The result never

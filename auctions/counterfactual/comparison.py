@@ -45,7 +45,7 @@ class Side:
     start: int | None
     completion: int | None
     payment: float
-    worth: float
+    value: float
     payoff: float
     reason: str
     explanation: str
@@ -55,15 +55,15 @@ class Side:
     @classmethod
     def of(cls, outcome: Outcome, core: CoreBid, *, slot: int) -> "Side":
         """Return an outcome once slot `slot` has begun."""
-        worth = outcome.worth(core.utility, arrival=core.arrival)
+        value = outcome.value(core.utility, arrival=core.arrival)
         return cls(
             state=outcome.state(slot),
             admitted=outcome.admitted,
             start=outcome.start,
             completion=outcome.completion,
             payment=outcome.payment,
-            worth=worth,
-            payoff=worth - outcome.payment + outcome.refund,
+            value=value,
+            payoff=value - outcome.payment + outcome.refund,
             reason=outcome.reason,
             explanation=outcome.explanation,
             refund=outcome.refund,
@@ -76,7 +76,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedBid:
     """One bid, in the record and in the counterfactual replay."""
 
     sequence: int
@@ -102,7 +102,7 @@ class Row:
         return {**asdict(self), "changed": self.changed}
 
     @classmethod
-    def from_json(cls, document: Json) -> "Row":
+    def from_json(cls, document: Json) -> "ComparedBid":
         """Read what `to_json` wrote."""
         sides = {name: Side(**{**document[name], "state": BidState(document[name]["state"])}) for name in SIDES}
         return cls(**{**{key: value for key, value in document.items() if key != "changed"}, **sides})
@@ -161,7 +161,7 @@ class Comparison:
     """The last slot that had begun."""
     since: int
     """Sequence number of the first bid that the other policy decides."""
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedBid, ...]
     """Bids from `since` on."""
     recorded: Totals
     other: Totals
@@ -272,9 +272,9 @@ def _before(record: Record, start: int | None, *, checkpoint: Callable[[], None]
     return record.before(record.version + 1 if start is None else start, checkpoint=checkpoint)
 
 
-def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> Row:
+def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> ComparedBid:
     core, name = CoreBid.from_json(bid.core_bid), str(bid.sequence)
-    return Row(
+    return ComparedBid(
         sequence=bid.sequence,
         label=bid.label,
         owner=bid.owner.get_username(),
@@ -284,9 +284,9 @@ def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int
     )
 
 
-def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[Row]) -> Totals:
+def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[ComparedBid]) -> Totals:
     groups = Counter(GROUPS[side.state] for side in sides)
-    welfare, revenue = sum(side.worth for side in sides), sum(side.payment - side.refund for side in sides)
+    welfare, revenue = sum(side.value for side in sides), sum(side.payment - side.refund for side in sides)
     decided = [side.admitted for side in sides if side.admitted is not None]
     both = [all(_has_end(side) for side in (row.recorded, row.other)) for row in rows]
     pairs = list(zip(rows, sides, strict=True))
@@ -307,7 +307,7 @@ def _has_end(side: Side) -> bool:
     return side.state in VALUE_KEPT and side.completion is not None
 
 
-def _jct(row: Row, side: Side) -> int | None:
+def _jct(row: ComparedBid, side: Side) -> int | None:
     return side.completion - row.arrival if _has_end(side) and side.completion is not None else None
 
 

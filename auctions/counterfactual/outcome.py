@@ -88,7 +88,7 @@ class Outcome:
             return BidState.COMPLETED
         return BidState.RUNNING if self.start is not None and self.start <= slot else BidState.PLANNED
 
-    def worth(self, utility: Utility, *, arrival: int) -> float:
+    def value(self, utility: Utility, *, arrival: int) -> float:
         """Return the stated value of its completion, money; 0 unless the job is complete or will be completed.
 
         For an admitted job without a planned completion, this is the value of a very late completion.

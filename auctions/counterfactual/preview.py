@@ -23,7 +23,7 @@ PATIENCE_S: Final = 4.0
 class Preview:
     """The result that can be computed in a few seconds."""
 
-    asked: int
+    requested: int
     """Number of decisions that were to be replayed."""
     comparison: Comparison | None
     """None if it could not be computed."""
@@ -41,7 +41,7 @@ class Preview:
             # Events are replayed in order, so the decisions that are missing are the latest ones.
             words = (
                 f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
-                f" {self.asked}: time was up before the others were made again."
+                f" {self.requested}: time was up before the others were made again."
             )
         return f"{words}{_failures(found)}"
 
@@ -63,17 +63,17 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
     since = record.first_of_last(decisions)
     if since is None:
         return Preview(0, None, "Nothing was decided yet.")
-    asked = record.decisions_from(since)
+    requested = record.decisions_from(since)
     try:
-        return Preview(asked, compare(record, policy, since=since, progress=_until(seconds)))
+        return Preview(requested, compare(record, policy, since=since, progress=_until(seconds)))
     except Enough:
-        return Preview(asked, None, f"What this would have changed cannot be said within {seconds:g} s.")
+        return Preview(requested, None, f"The comparison was not computed within {seconds:g} s.")
     except InvalidField as error:
         return Preview(
-            asked, None, f"The market could not have decided its last bids by {policy.name}: {error.problem}."
+            requested, None, f"The market could not have decided its last bids by {policy.name}: {error.problem}."
         )
     except (SchedulingError, ValueError) as error:
-        return Preview(asked, None, f"What this would have changed cannot be said: {error}.")
+        return Preview(requested, None, f"The comparison cannot be computed: {error}.")
 
 
 def _until(seconds: float) -> Callable[[int, int], None]:

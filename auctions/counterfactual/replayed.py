@@ -126,7 +126,7 @@ class ReplayedMarket(Replaying):
         policy.check(book.snapshot.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
-        self._note(book, self._asked(book, Cause.CHANGED).moves)
+        self._note(book, self._replan(book, Cause.CHANGED).moves)
 
     def apply(self, event: Event) -> Step | None:
         """Apply one event and update the outcomes of the jobs that it changes."""
@@ -144,7 +144,7 @@ class ReplayedMarket(Replaying):
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return the other policy's plan, or the recorded moves."""
         if self.other is not None:
-            planned = self._asked(book, cause)
+            planned = self._replan(book, cause)
         else:
             recorded = (Move.from_json(move) for move in event.payload.get("moves", ()))
             # Moves that keep promises on other machines were applied already.
@@ -153,7 +153,7 @@ class ReplayedMarket(Replaying):
         self._note(book, planned.moves)
         return planned
 
-    def _asked(self, book: LiveBook, cause: Cause) -> Planned:
+    def _replan(self, book: LiveBook, cause: Cause) -> Planned:
         """Return the other policy's plan; if it fails, jobs keep what they hold, and the failure is counted."""
         planned = planning.plan(book, cause)
         self._plan_failed = planned.failed is not None

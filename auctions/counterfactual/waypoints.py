@@ -1,7 +1,7 @@
 """States of a market after some events of its record, kept in memory: a replay to a later event begins at the nearest.
 
 A record never changes, so these states stay correct. Where jobs may be moved, every event before a bid's decision is
-replayed before the policy can be asked about the bid again. Without kept states that takes longer with each bid.
+replayed before the policy can decide the bid again. Without kept states that takes longer with each bid.
 """
 
 from typing import Final

@@ -74,7 +74,7 @@ def core_bid(offer: Json, snapshot: InventorySnapshot, *, bid_id: str, arrival: 
             units.slots(offer[key][machine.name], slot_s) if machine.name in offer.get(key, {}) else never
             for machine in machines
         )
-        for key, machines in (("worker_step_s", inventory.workers), ("ps_step_s", inventory.pss))
+        for key, machines in (("worker_step_s", inventory.workers), ("ps_step_s", inventory.parameter_servers))
     }
     after = offer["start_after_s"]
     delays = offer["upload_delay_s"]
@@ -93,7 +93,7 @@ def core_bid(offer: Json, snapshot: InventorySnapshot, *, bid_id: str, arrival: 
             units.slots_up(max(after, delays.get(name, default)), slot_s)
             for name, default in zip(inventory.servers, snapshot.delays_s, strict=True)
         ),
-        utility=utility_from_json(_core_worth(offer, slot_s)),
+        utility=utility_from_json(_core_utility(offer, slot_s)),
         # Offers stored before rings and storage were introduced have none of these keys.
         architecture=Architecture(offer.get("architecture", Architecture.PS)),
         reduce_time=units.slots(offer.get("reduce_step_s", 0), slot_s),
@@ -101,7 +101,7 @@ def core_bid(offer: Json, snapshot: InventorySnapshot, *, bid_id: str, arrival: 
     )
 
 
-def _core_worth(offer: Json, slot_s: int) -> Json:
+def _core_utility(offer: Json, slot_s: int) -> Json:
     """Return the core's utility. A weight becomes a constant: the policy, not the utility, prefers early completion."""
     if "weight" in offer:
         return {"type": "constant", "v": offer["weight"]}

@@ -37,12 +37,12 @@ RING_KEYS: Final = ("reduce_step_s",)
 PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
 NOT_FOR: Final[Mapping[str, tuple[str, ...]]] = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
 """Keys that do not apply to a job of this architecture."""
-WORTH: Final = {
+VALUE_KEYS: Final = {
     Objective.WELFARE: "utility",
     Objective.WEIGHTED_COMPLETION: "weight",
     Objective.COMPLETION: "weight",
 }
-"""Key that states what completion is worth, by the objective of the policy in force."""
+"""Key that states the value of a completion, by the objective of the policy in force."""
 DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
 """Default values by objective: the weight, where it is displayed but not used."""
 
@@ -56,9 +56,9 @@ class BidContext:
     policy: type[Any]
 
     @cached_property
-    def worth(self) -> str:
-        """The key that states what completion is worth."""
-        return WORTH[self.policy.objective]
+    def value_key(self) -> str:
+        """The key that states the value of a completion."""
+        return VALUE_KEYS[self.policy.objective]
 
     @cached_property
     def defaults(self) -> Json:
@@ -67,7 +67,7 @@ class BidContext:
 
     @cached_property
     def profiles(self) -> dict[str, Json]:
-        """The profiles that were asked for."""
+        """The profiles that were read so far."""
         return {}
 
     def profile(self, name: object) -> Json | None:
@@ -86,7 +86,9 @@ class BidContext:
         inventory = self.snapshot.inventory
         if field == "upload_delay_s":
             return inventory.servers
-        return [machine.name for machine in (inventory.workers if field == "worker_step_s" else inventory.pss)]
+        return [
+            machine.name for machine in (inventory.workers if field == "worker_step_s" else inventory.parameter_servers)
+        ]
 
 
 def _keys_of(profile: ModelProfile) -> Json:
@@ -159,13 +161,13 @@ class BidIn(Schema):
         "form",
         {form: shape() for form, shape in UTILITIES.items()},
         required=False,
-        help_text="What completion is worth, by time, in one of these forms; for clusters whose `worth` is utility.",
+        help_text="Value of the completion, by time, in one of these forms; for clusters whose `value_key` is utility.",
     )
     weight = Number(
         LEAST_WEIGHT,
         LARGEST_MONEY,
         required=False,
-        help_text="How much an early completion counts; for clusters whose `worth` is weight.",
+        help_text="How much an early completion counts; for clusters whose `value_key` is weight.",
     )
 
     def to_internal_value(self, data: Any) -> Any:
@@ -196,14 +198,14 @@ class BidIn(Schema):
         for key in self._not_for(data):
             if key in data and architecture is not None:
                 wrong[key] = f"not for a job of architecture {architecture}; leave it out"
-        for key in set(WORTH.values()) - {self._bids.worth}:
+        for key in set(VALUE_KEYS.values()) - {self._bids.value_key}:
             if key in data:
-                wrong[key] = f"this cluster takes a {self._bids.worth} instead ({policy.title})"
+                wrong[key] = f"this cluster takes a {self._bids.value_key} instead ({policy.title})"
         return {**wrong, **self._missing(data, model_unknown="model" in wrong)}
 
     def known_keys(self, data: dict[str, Any]) -> list[str]:
         """Return the keys that this market takes from a job of this architecture."""
-        other = {*self._not_for(data), *WORTH.values()} - {self._bids.worth}
+        other = {*self._not_for(data), *VALUE_KEYS.values()} - {self._bids.value_key}
         return [key for key in super().known_keys(data) if key not in other]
 
     def _missing(self, data: dict[str, Any], *, model_unknown: bool) -> dict[str, str]:
@@ -219,7 +221,7 @@ class BidIn(Schema):
     def _needed(self, data: dict[str, Any]) -> list[str]:
         """Return the keys that a complete bid of this architecture has."""
         other = self._not_for(data)
-        always = (*PROFILE_KEYS, *RING_KEYS, "upload_delay_s", "start_after_s", self._bids.worth)
+        always = (*PROFILE_KEYS, *RING_KEYS, "upload_delay_s", "start_after_s", self._bids.value_key)
         return [key for key in always if key not in other]
 
     def _not_for(self, data: dict[str, Any]) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class InventorySnapshot:
             "cloud": list(inventory.cloud),
             "capacity": inventory.capacity.tolist(),
             "workers": [_type_to_json(m) for m in inventory.workers],
-            "pss": [_type_to_json(m) for m in inventory.pss],
+            "parameter_servers": [_type_to_json(m) for m in inventory.parameter_servers],
             "horizon": self.horizon,
             "slot_seconds": self.slot_seconds,
             "delays_s": list(self.delays_s),
@@ -105,7 +105,7 @@ class InventorySnapshot:
             cloud=tuple(document["cloud"]),
             capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
             workers=tuple(_type_from_json(m) for m in document["workers"]),
-            pss=tuple(_type_from_json(m) for m in document["pss"]),
+            parameter_servers=tuple(_type_from_json(m) for m in document["parameter_servers"]),
             storage=tuple(document.get("storage", ())),  # events recorded before storage was introduced do not have it
         )
         return cls(
@@ -188,7 +188,7 @@ def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> Invento
         server_ids=tuple(row.pk for row in rows),
         resource_ids=tuple(resources[name] for name in inventory.resources),
         worker_ids=tuple(types[MachineRole.WORKER, m.name] for m in inventory.workers),
-        ps_ids=tuple(types[MachineRole.PS, m.name] for m in inventory.pss),
+        ps_ids=tuple(types[MachineRole.PS, m.name] for m in inventory.parameter_servers),
         closed=closed if any(slot is not None for slot in closed) else (),
         out=out if any(gone) else (),
     )

@@ -30,16 +30,16 @@ CORE_NAMES: Final = {
 
 
 def _form(name: str) -> Choice:
-    return Choice([name], help_text="How the worth falls as completion comes later.")
+    return Choice([name], help_text="How the value falls as completion comes later.")
 
 
 def _value() -> Number:
-    return Number(0, LARGEST_MONEY, help_text="The most that completion is worth, money.")
+    return Number(0, LARGEST_MONEY, help_text="Greatest value of a completion, money.")
 
 
 def _zero() -> Number:
     return Number(
-        SMALLEST_ZERO_S, LARGEST_SECONDS, help_text="When the worth has fallen to 0, seconds after submission."
+        SMALLEST_ZERO_S, LARGEST_SECONDS, help_text="When the value has fallen to 0, seconds after submission."
     )
 
 
@@ -53,7 +53,7 @@ class _Utility(Schema):
             _, _, field = error.field.partition(".")
             problem = error.problem
             if isinstance(error, OutOfRange):  # the core's message is in its own units, which the user did not enter
-                problem = f"out of range together with the other fields of this utility and slots of {slot_s} s"
+                problem = f"expected a value that fits the other fields and slots of {slot_s} s, got another one"
             raise refused(InvalidField(CORE_NAMES.get(field, field), problem)) from None
         return attrs
 
@@ -66,7 +66,7 @@ class Constant(_Utility):
 class Step(_Utility):
     form = _form("step")
     value = _value()
-    deadline_s = Number(0, LARGEST_SECONDS, help_text="A later completion is worth nothing, seconds after submission.")
+    deadline_s = Number(0, LARGEST_SECONDS, help_text="A later completion has value 0, seconds after submission.")
 
 
 class Linear(_Utility):
@@ -84,8 +84,8 @@ class Inverse(_Utility):
 class Sigmoid(_Utility):
     form = _form("sigmoid")
     value = _value()
-    steepness_per_s = Number(0, LARGEST_SECONDS, help_text="How steeply the worth falls, per second.")
-    midpoint_s = Number(0, LARGEST_SECONDS, help_text="When half the worth is gone, seconds after submission.")
+    steepness_per_s = Number(0, LARGEST_SECONDS, help_text="How steeply the value falls, per second.")
+    midpoint_s = Number(0, LARGEST_SECONDS, help_text="When half the value is gone, seconds after submission.")
 
 
 class Point(Rows):

@@ -134,7 +134,10 @@ def rebased(
 def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[Move, ...]:
     """Give jobs that have not started their old machines back, where the new inventory still allows it."""
     stay: list[Move] = []
-    if (old.inventory.workers, old.inventory.pss) != (book.snapshot.inventory.workers, book.snapshot.inventory.pss):
+    if (old.inventory.workers, old.inventory.parameter_servers) != (
+        book.snapshot.inventory.workers,
+        book.snapshot.inventory.parameter_servers,
+    ):
         return ()
     for job in jobs:
         core = book.running.jobs[job.bid.id].bid

@@ -81,7 +81,7 @@ def submit_bids(
 ) -> list[Submitted]:
     """Store all of these bids in this order, or none of them; errors name fields as `bids[i].field`."""
     if not bodies:
-        raise InvalidField("bids", "expected at least one bid")
+        raise InvalidField("bids", "expected at least one bid, got none")
     # If the same key was used before with more bids, the key with the next index is in the database.
     beyond = Bid.objects.filter(
         market__cluster=cluster, owner=owner.pk, idempotency_key=f"{idempotency_key}/{len(bodies)}"

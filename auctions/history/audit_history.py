@@ -65,21 +65,21 @@ def _core(bid: Bid, snapshot: InventorySnapshot) -> CoreBid:
 def states_follow_events(market: Market) -> list[str]:
     """Check that all events, in order, lead to the state of each bid, the market's slot and its first free slot."""
     events = list(Event.objects.filter(market=market).order_by("version"))
-    course = _Course(market, events)
-    problems = [problem for event in events for problem in course.step(event)]
+    state = _RecordedState(market, events)
+    problems = [problem for event in events for problem in state.step(event)]
     problems += [
-        f"bid {bid.sequence} is {bid.state}; its events leave it {course.states.get(bid.pk, 'unknown')}"
-        for bid in course.bids.values()
-        if course.states.get(bid.pk) != bid.state
+        f"bid {bid.sequence} is {bid.state}; its events leave it {state.states.get(bid.pk, 'unknown')}"
+        for bid in state.bids.values()
+        if state.states.get(bid.pk) != bid.state
     ]
-    if (market.slot, market.now) != (course.slot, course.now):
+    if (market.slot, market.now) != (state.slot, state.now):
         problems.append(
-            f"market.slot is {market.slot} and market.now {market.now}; events lead to {course.slot} and {course.now}"
+            f"market.slot is {market.slot} and market.now {market.now}; events lead to {state.slot} and {state.now}"
         )
     return problems
 
 
-class _Course:
+class _RecordedState:
     """The state of the market after the events so far."""
 
     def __init__(self, market: Market, events: list[Event]) -> None:

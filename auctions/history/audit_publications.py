@@ -18,7 +18,7 @@ class _Sums:
     admitted: int = 0
     rejected: int = 0
     revenue: float = 0.0
-    worth: dict[int, float] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
     """Value of each admitted job that was not cancelled and did not fail, by the bid's key."""
     owners: dict[int, int] = field(default_factory=dict)
     """Owners of bids that were admitted since the last publication, by the bid's key."""
@@ -33,10 +33,10 @@ class _Sums:
         if event.kind == EventKind.ADMITTED:
             self.admitted += 1
             self.revenue += bid.payment or 0.0
-            self.worth[bid.pk], self.owners[bid.pk] = bid.value or 0.0, bid.owner_id
+            self.values[bid.pk], self.owners[bid.pk] = bid.value or 0.0, bid.owner_id
         if event.kind in (EventKind.CANCELLED, EventKind.FAILED):
             self.revenue -= bid.refund
-            self.worth.pop(bid.pk, None)
+            self.values.pop(bid.pk, None)
             self.owners.pop(bid.pk, None)
 
 
@@ -55,12 +55,12 @@ def _problems(market: Market) -> Iterator[str]:
         expected = {
             "admitted": sums.admitted,
             "rejected": sums.rejected,
-            "welfare": sum(sums.worth.values()),
+            "welfare": sum(sums.values.values()),
             "revenue": sums.revenue,
         }
         for name, value in expected.items():
             if not isclose(row.figures[name], value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-                yield f"{row} say {name} {row.figures[name]}; events come to {value}"
+                yield f"{row} say {name} {row.figures[name]}; events give {value}"
         owners = len(set(sums.owners.values()))
         if owners < LEAST_OWNERS:
             yield f"{row} have new bids of {owners} owners; at least {LEAST_OWNERS} are needed"

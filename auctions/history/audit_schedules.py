@@ -46,7 +46,7 @@ def commitments_match(market: Market) -> list[str]:
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
         held[pk].append(Holding(*row))
     problems = [
-        f"bid {grant.bid.sequence} does not hold what it was granted"
+        f"bid {grant.bid.sequence} does not hold its grant"
         for pk, grant in grants_of(market).items()
         if grant.bid.state in ADMITTED and _sorted(grant.held) != _sorted(held.pop(pk, []))
     ]
@@ -165,7 +165,7 @@ def _missing_work(
 def _missing_bandwidth(workers: list[Placement], pss: list[Placement], inventory: Inventory) -> Iterator[str]:
     hosts = {p.server for p in pss}
     away = sum(p.count * inventory.workers[p.type].bandwidth_mbps for p in workers if p.server not in hosts)
-    have = sum(p.count * inventory.pss[p.type].bandwidth_mbps for p in pss)
+    have = sum(p.count * inventory.parameter_servers[p.type].bandwidth_mbps for p in pss)
     if away > have:
         yield f"parameter servers for {float(have):g} Mbit/s, its workers need {ceil(away)}"
 

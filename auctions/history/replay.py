@@ -12,7 +12,7 @@ from auctions.engine.decide import answer
 from auctions.engine.planning import Planned
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.state.book import LiveBook
-from auctions.state.queue_rows import Runs, taken, together
+from auctions.state.queue_rows import RecordedWork, taken, together
 from cluster.database.paging import in_pages
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause, Job
@@ -96,7 +96,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
             yield step
 
 
-def runs_by_replay(market: Market) -> Runs:
+def runs_by_replay(market: Market) -> RecordedWork:
     """Return what workers processed from queues, according to a replay."""
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=False)
@@ -131,7 +131,7 @@ class Replaying:
 
     def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
         self.bids, self._priced = bids, priced
-        self.runs: list[Runs] = []
+        self.runs: list[RecordedWork] = []
         """Work that workers did from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
@@ -139,7 +139,7 @@ class Replaying:
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return new schedules of jobs from this event on, and apply them to the book.
 
-        If the record says that planning failed, the policy is not asked: it may have been corrected since.
+        If the record says that planning failed, the policy is not called: it may have been corrected since.
         """
         if event.payload.get("plan_failed"):
             return planning.unplanned(book, PolicyFailed("on record"))
@@ -162,7 +162,7 @@ class Replaying:
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
         """Return the moves after slots have passed."""
-        # Events recorded before policies could plan have no cause: no policy was asked.
+        # Events recorded before policies could plan have no cause: no policy planned.
         cause = event.payload.get("cause")
         return () if cause is None else self.planned(book, Cause(cause), event).moves
 

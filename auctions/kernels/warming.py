@@ -111,7 +111,7 @@ class Warming:
     def _load(self, group: Group) -> None:
         try:
             kernels.warm_up(group)
-        except Exception:  # whoever calls them has the same error
+        except Exception:  # callers of the kernels get the same error
             log.exception("the kernels %s cannot be compiled", group.name)
         with self._changed:
             self._ready.add(group)

@@ -56,7 +56,7 @@ class _Inputs:
     """Stored prices of past slots, S x R each."""
     future: Floats
     """Prices posted from the moment's first slot to the end of the horizon, T x S x R."""
-    worth_of_past: float
+    value_of_past: float
     """Sum of price x capacity over past slots that are in no certificate yet, with the capacity of that time."""
 
     def prices(self, start: int, end: int) -> Floats:
@@ -146,11 +146,11 @@ def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
         # Slots that began but are not processed yet have no row; their price is 0 until they have one.
         past=kept_prices(market, book.snapshot, start=start, end=gone),
         future=book.prices(),
-        worth_of_past=_worth_of_past(market, book.snapshot, since=row.settled_through, end=gone),
+        value_of_past=_value_of_past(market, book.snapshot, since=row.settled_through, end=gone),
     )
 
 
-def _worth_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | None, end: int) -> float:
+def _value_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | None, end: int) -> float:
     fresh = SlotPrice.objects.filter(market=market, slot__lt=end)
     if since is not None:
         fresh = fresh.filter(slot__gte=since)
@@ -188,7 +188,7 @@ def _capacity_term(row: Certificate, inputs: _Inputs) -> float:
 
     The sum over processed slots is stored in the row.
     """
-    row.settled_capacity += inputs.worth_of_past
+    row.settled_capacity += inputs.value_of_past
     # If the clock was set back, a slot that is already in the sum is not added again.
     row.settled_through = max(inputs.gone, row.settled_through or inputs.gone)
     return row.settled_capacity + float((inputs.future * inputs.snapshot.inventory.capacity).sum())

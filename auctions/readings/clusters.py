@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.bid_schema import WORTH
+from auctions.domain.bid_schema import VALUE_KEYS
 from auctions.kernels import warming
 from auctions.models import Market
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
@@ -62,9 +62,9 @@ class ClusterDetails(ClusterReading):
         return list(ModelProfile.objects.filter(cluster=self.cluster).values_list("name", flat=True))
 
     @property
-    def worth(self) -> str | None:
-        """The key that states what completion is worth; None without a market."""
-        return None if self._policy is None else WORTH[self._policy.objective]
+    def value_key(self) -> str | None:
+        """The key that states the value of a completion; None without a market."""
+        return None if self._policy is None else VALUE_KEYS[self._policy.objective]
 
     @property
     def architectures(self) -> list[str]:

@@ -36,7 +36,7 @@ AS_IT_RAN: Final = "as it ran"
 
 
 @dataclass(frozen=True)
-class Row:
+class RunRatios:
     """One run of the jobs: totals in slots, and their ratios to the bounds at speed 1."""
 
     run: str
@@ -60,7 +60,7 @@ class Findings:
     """Step length of the linear programs, slots; 0 if there is no result."""
     fractional_bound: float
     jct_bound: float
-    rows: tuple[Row, ...]
+    rows: tuple[RunRatios, ...]
     reason: str = ""
     """Message that says why there are no rows."""
 
@@ -72,7 +72,7 @@ class Findings:
     @classmethod
     def from_json(cls, document: Any) -> "Findings":
         """Read what `asdict` wrote."""
-        return cls(**{**document, "rows": tuple(Row(**row) for row in document["rows"])})
+        return cls(**{**document, "rows": tuple(RunRatios(**row) for row in document["rows"])})
 
 
 def found(market: Market) -> Findings:
@@ -132,7 +132,7 @@ def _measured(
     if bound.fractional <= 0:
         reason = f"The jobs are too short for steps of {step:g} slots: nothing is proved."
         return Findings.nothing(reason, jobs=len(bids), complete=complete)
-    rows = (Row(name, work, jobs, work / bound.fractional, jobs / bound.jct) for name, work, jobs in runs)
+    rows = (RunRatios(name, work, jobs, work / bound.fractional, jobs / bound.jct) for name, work, jobs in runs)
     return Findings(len(bids), complete, step, bound.fractional, bound.jct, tuple(rows))
 
 

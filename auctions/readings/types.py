@@ -89,7 +89,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Flow:
-    """Times from arrival to completion of J completed jobs, in order of completion, and their mean at K times."""
+    """JCTs of J completed jobs, in order of completion, and their mean at K times."""
 
     sequence: Ints
     """Sequence numbers of the jobs, J."""

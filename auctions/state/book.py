@@ -21,7 +21,7 @@ from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
 from auctions.state.history import realigned, recorded_history
-from auctions.state.queue_rows import Runs
+from auctions.state.queue_rows import RecordedWork
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import HISTORY, Book, Job
@@ -166,7 +166,7 @@ class SharedBook:
         self._book = book
         self._computing = Lock()
         self._prices: Floats | None = None
-        self._runs: Runs | None = None
+        self._runs: RecordedWork | None = None
         self.version = book.version
         self.snapshot = book.snapshot
         self.policy = book.policy
@@ -192,7 +192,7 @@ class SharedBook:
                 self._prices.flags.writeable = False
             return self._prices
 
-    def runs(self) -> Runs:
+    def runs(self) -> RecordedWork:
         """Return what workers took from queues and is not in rows yet, and what they will take as forecast."""
         with self._computing:
             if self._runs is None:

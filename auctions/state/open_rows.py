@@ -1,6 +1,6 @@
 """Find the row of queued chunks that a segment of work belongs to, if a worker has several rows of one job.
 
-Chunks whose worker is gone are sent again. They may come to a worker that already has chunks of the same job. A worker
+Chunks whose worker is gone are sent again, perhaps to a worker that already has chunks of the same job. A worker
 processes the chunks of a job in the order in which they joined, so the earliest row is filled first.
 """
 
@@ -24,7 +24,7 @@ Share = tuple[int, int, int, int]
 
 
 @dataclass
-class _Row:
+class _OpenRow:
     key: int
     count: int
     left: int
@@ -47,10 +47,10 @@ class OpenRows:
             bid__market_id=market_id, bid__sequence__in=[int(name) for name in names], until=None
         ).annotate(worked=WORKED, ended=Max("segments__end"))
         columns = ("bid__sequence", "server_id", "machine_type_id", "worker", "pk", "count", "each", "worked", "ended")
-        self._rows: dict[Place, list[_Row]] = defaultdict(list)
+        self._rows: dict[Place, list[_OpenRow]] = defaultdict(list)
         for bid, server, machine, worker, key, count, each, worked, ended in found.order_by("pk").values_list(*columns):
             place = str(bid), servers[server], types[machine], worker
-            self._rows[place].append(_Row(key, count, count * each - (worked or 0), ended))
+            self._rows[place].append(_OpenRow(key, count, count * each - (worked or 0), ended))
 
     def shares(self, segment: Segment) -> Iterator[Share]:
         """Split a segment where one row is complete and the next begins; segments must be given in order of time."""
@@ -81,7 +81,7 @@ class OpenRows:
         return next((row.key for row in rows if lost.at in row.begun), _next(rows).key)
 
     @staticmethod
-    def _note(row: _Row, count: int, start: int, end: int) -> Share:
+    def _note(row: _OpenRow, count: int, start: int, end: int) -> Share:
         row.left -= count * (end - start)
         row.begun.add(start)
         row.stopped |= {end} if row.ended is None else {end, row.ended}
@@ -89,12 +89,12 @@ class OpenRows:
         return row.key, count, start, end
 
 
-def _next(rows: list[_Row]) -> _Row:
+def _next(rows: list[_OpenRow]) -> _OpenRow:
     """Return the first incomplete row, or the last row if all are complete."""
     return next((row for row in rows if row.left > 0), rows[-1])
 
 
-def _batch(rows: list[_Row], segment: Segment) -> _Row:
+def _batch(rows: list[_OpenRow], segment: Segment) -> _OpenRow:
     """Return the row of chunks that the cloud processes in parallel: the row that continues, or the next to begin."""
     work = segment.count * (segment.end - segment.start)
     able = [row for row in rows if row.count == segment.count and row.left >= work]

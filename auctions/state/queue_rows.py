@@ -26,7 +26,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 
 
 @dataclass(frozen=True)
-class Runs:
+class RecordedWork:
     """Work that workers did from queues, by keys of rows. It does not depend on where segments were cut."""
 
     segments: tuple[tuple[int, int, int, int, int, int, int], ...] = ()
@@ -47,7 +47,7 @@ def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tupl
     return tuple(whole)
 
 
-def taken(ran: Iterable[Ran], snapshot: InventorySnapshot) -> Runs:
+def taken(ran: Iterable[Ran], snapshot: InventorySnapshot) -> RecordedWork:
     """Return what workers processed from queues, with the row keys of a snapshot."""
     segments = (
         (int(s.job), snapshot.server_ids[s.server], snapshot.worker_ids[s.type], s.index, s.start, s.end, s.count)
@@ -59,25 +59,25 @@ def taken(ran: Iterable[Ran], snapshot: InventorySnapshot) -> Runs:
         for some in ran
         for p in some.preemptions
     )
-    return Runs(joined(segments), tuple(sorted(left)))
+    return RecordedWork(joined(segments), tuple(sorted(left)))
 
 
-def together(parts: Sequence[Runs]) -> Runs:
+def together(parts: Sequence[RecordedWork]) -> RecordedWork:
     """Merge all parts."""
-    return Runs(
+    return RecordedWork(
         joined(row for part in parts for row in part.segments),
         tuple(sorted(row for part in parts for row in part.preemptions)),
     )
 
 
-def recorded(market_id: int) -> Runs:
+def recorded(market_id: int) -> RecordedWork:
     """Return what workers processed from queues, according to the rows."""
     segments = Segment.objects.filter(queued__bid__market_id=market_id)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
     rows = segments.values_list("queued__bid__sequence", *where, "start", "end", "count")
     left = Preemption.objects.filter(queued__bid__market_id=market_id)
     lost = left.values_list("at", "queued__bid__sequence", "by__bid__sequence", *where)
-    return Runs(joined(rows), tuple(sorted(lost)))
+    return RecordedWork(joined(rows), tuple(sorted(lost)))
 
 
 def store(running: RunningBook, snapshot: InventorySnapshot, market_id: int) -> None:

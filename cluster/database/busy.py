@@ -42,7 +42,7 @@ def is_busy(error: BaseException) -> bool:
 
 
 class Briefly(logging.Filter):
-    """Log in one line, as a warning without a traceback, that a client was asked to retry."""
+    """Log in one line, as a warning without a traceback, that a client has to retry."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the record."""

@@ -1,6 +1,6 @@
 """Time limits of statements on a connection, by the type of its thread; set when the connection is opened.
 
-Requests have short limits: the client is asked to retry, and a request whose client has left holds nothing. Workers may
+Requests have short limits: the client has to retry, and a request whose client has left holds nothing. Workers may
 take longer. Commands, such as a migration or an audit, have no limits.
 """
 

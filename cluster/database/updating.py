@@ -23,7 +23,7 @@ def update_rows(rows: Sequence[Model], fields: Sequence[str]) -> None:
 def _update(rows: Sequence[Model], fields: Sequence[str]) -> None:
     meta, quote = rows[0]._meta, connection.ops.quote_name
     columns = [cast("Field[Any, Any]", meta.get_field(name)) for name in fields]
-    # Both databases call the columns of VALUES so. A column of nothing but NULL has no type of its own.
+    # Both databases call the columns of VALUES so. A column of only NULL has no type.
     new = ", ".join(
         f"{quote(cast(str, column.column))} = CAST(given.column{number} AS {column.db_type(connection)})"
         for number, column in enumerate(columns, start=2)

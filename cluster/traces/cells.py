@@ -22,7 +22,7 @@ def heading(lines: Iterator[str], columns: tuple[str, ...]) -> None:
     got = split(next(lines, ""), ",")
     if got != list(columns):
         raise InvalidField(
-            "heading", f"expected the columns {', '.join(columns)}; the file has {', '.join(got)[:200] or 'none'}"
+            "heading", f"expected the columns {', '.join(columns)}, got {', '.join(got)[:200] or 'none'}"
         )
 
 
@@ -35,14 +35,14 @@ def split(line: str, delimiter: str) -> list[str]:
         If it has bytes that are no UTF-8, or quotation marks that do not close.
     """
     if UNREADABLE in line:
-        raise InvalidField("line", "expected UTF-8 text")
+        raise InvalidField("line", "expected UTF-8, got other bytes")
     text = line.rstrip("\r\n")
     if delimiter == "\t" or '"' not in text:
         return text.split(delimiter) if text else []
     try:
         return next(csv.reader([text], delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise InvalidField("line", f"expected comma-separated cells: {error}") from None
+        raise InvalidField("line", f"expected comma-separated cells, got invalid CSV: {error}") from None
 
 
 def each(
@@ -66,7 +66,7 @@ def once(field: str, text: str, seen: dict[str, int], line: int) -> None:
     """Refuse what an earlier line has; `seen` has the line of each, and this one from now on."""
     first = seen.setdefault(text, line)
     if first != line:
-        raise InvalidField(field, f"{shown(text)} stands in line {first}, too")
+        raise InvalidField(field, f"expected a value that no other line has, got {shown(text)}, as in line {first}")
 
 
 def real(field: str, text: str, *, low: float = 0.0, high: float = LARGEST_SECONDS) -> float:

@@ -114,10 +114,10 @@ def recognise(first_line: str) -> str:
         if one.knows(first_line):
             return name
     if UNREADABLE in first_line:
-        raise UnknownFormat("the first line is no UTF-8 text")
+        raise UnknownFormat("expected UTF-8, got other bytes in the first line")
     known = ", ".join(f"{name} ({one.title})" for name, one in FORMATS.items())
-    said = "of no known format" if first_line.strip() else "empty"
-    raise UnknownFormat(f"the first line is {said}; known: {known}")
+    got = "another first line" if first_line.strip() else "an empty first line"
+    raise UnknownFormat(f"expected a file of a known format ({known}), got {got}")
 
 
 class TooManyMalformed(SchedulingError):
@@ -142,7 +142,7 @@ def read_trace(
     name = recognise(text[0] if text else "")
     if FORMATS[name].record not in kinds:
         wanted = " or ".join(_kind(kind) for kind in kinds)
-        raise UnknownFormat(f"expected {wanted}, the file holds {FORMATS[name].kind} ({FORMATS[name].title})")
+        raise UnknownFormat(f"expected a file with {wanted}, got one with {FORMATS[name].kind} ({FORMATS[name].title})")
     rows: list[One] = []
     malformed: list[Malformed] = []
     for row in FORMATS[name].read(text):

@@ -41,9 +41,9 @@ def throughputs(text: str) -> Throughputs:
     try:
         document = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise InvalidField("throughputs", f"expected JSON: {str(error)[:200]}") from None
+        raise InvalidField("throughputs", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
-        raise InvalidField("throughputs", "expected an object")
+        raise InvalidField("throughputs", f"expected an object, got {shown(document)}")
     return {
         gpu: {_key(_at(gpu, name), name): _alone(_at(gpu, name), row) for name, row in _rows(gpu, rows).items()}
         for gpu, rows in document.items()
@@ -51,7 +51,7 @@ def throughputs(text: str) -> Throughputs:
 
 
 def read_throughputs(lines: Iterable[str]) -> Iterator[Throughput]:
-    """Every entry of that file; raises InvalidField as `throughputs`, as a table with a mistake is none."""
+    """Yield every entry of that file; raises InvalidField like `throughputs`: one mistake rejects the table."""
     for gpu_type, rows in throughputs("\n".join(lines)).items():
         yield from (Throughput(gpu_type, model, gpus, per_s) for (model, gpus), per_s in rows.items())
 
@@ -89,7 +89,7 @@ def _job(line: int, cells: list[str]) -> Iterator[TraceJob]:
 
 def _model(text: str) -> str:
     if not text.strip():
-        raise InvalidField("job_type", "expected the name of a model")
+        raise InvalidField("job_type", f"expected the name of a model, got {shown(text)}")
     return text
 
 
@@ -103,7 +103,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _rows(gpu: str, rows: object) -> Mapping[str, object]:
     if not isinstance(rows, dict):
-        raise InvalidField(_at(gpu), "expected an object")
+        raise InvalidField(_at(gpu), f"expected an object, got {shown(rows)}")
     return rows
 
 
@@ -115,7 +115,7 @@ def _at(*names: str) -> str:
 def _key(where: str, name: str) -> tuple[str, int]:
     match = KEY.fullmatch(name)
     if match is None:
-        raise InvalidField(where, "expected ('model', number of GPUs)")
+        raise InvalidField(where, f"expected ('model', number of GPUs), got {shown(name)}")
     return match["model"], int(match["gpus"])
 
 

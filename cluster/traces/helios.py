@@ -15,7 +15,10 @@ def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:
     rest = iter(lines)
     columns = split(next(rest, ""), ",")
     if not recognises(columns):
-        raise InvalidField("heading", "expected the columns date, one for each tenant, total")
+        raise InvalidField(
+            "heading",
+            f"expected the columns date, one for each tenant, total, got {', '.join(columns)[:200] or 'none'}",
+        )
     tenants = columns[1:-1]
     seen: dict[str, int] = {}
 

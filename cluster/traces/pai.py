@@ -26,7 +26,7 @@ def _machine(line: int, cells: list[str]) -> Machine:
     expect(cells, len(COLUMNS))
     for column, cell in zip(COLUMNS[:2], cells, strict=False):
         if not cell.strip():
-            raise InvalidField(column, "expected a name")
+            raise InvalidField(column, f"expected a name, got {shown(cell)}")
     cpus, memory, gpus = (whole(column, cell, high=10**6) for column, cell in zip(COLUMNS[2:], cells[2:], strict=True))
     if (cells[1] == "CPU") != (gpus == 0):
         raise InvalidField(

@@ -59,5 +59,5 @@ def _moment(text: str) -> datetime:
     except ValueError:
         raise InvalidField("timestamp", f"expected a date and time, got {shown(text)}") from None
     if moment.tzinfo is not None:
-        raise InvalidField("timestamp", "expected one without a zone")
+        raise InvalidField("timestamp", f"expected a time without a zone, got {shown(text)}")
     return moment

@@ -21,7 +21,8 @@ def read(lines: Iterable[str]) -> Iterator[StepTime | Malformed]:
     rest = iter(lines)
     columns = tuple(split(next(rest, ""), ","))
     if columns not in (PLACEMENTS, SCALABILITY):
-        raise InvalidField("heading", f"expected the columns {', '.join(PLACEMENTS)} or {', '.join(SCALABILITY)}")
+        expected = f"{', '.join(PLACEMENTS)} or {', '.join(SCALABILITY)}"
+        raise InvalidField("heading", f"expected the columns {expected}, got {', '.join(columns)[:200] or 'none'}")
 
     def step(line: int, cells: list[str]) -> Iterator[StepTime]:
         expect(cells, len(columns))
@@ -35,7 +36,7 @@ def read(lines: Iterable[str]) -> Iterator[StepTime | Malformed]:
             real("sync_time", sync_s),
         )
         if measured.sync_s >= measured.step_s:
-            raise InvalidField("sync_time", f"expected less than step_time = {shown(step_s)}, which includes it")
+            raise InvalidField("sync_time", f"expected less than step_time = {shown(step_s)}, got {shown(sync_s)}")
         yield measured
 
     return each(rest, step, first=2)

@@ -40,27 +40,27 @@ class Statements:
 def by_value(found: Statements) -> Drawing:
     """Draw the true payoff, or the time until completion if nobody pays, against the stated value."""
     y = [_height(point, found) for point in found.points]
-    title = "payoff in truth" if found.pays else "slots from arrival to completion"
+    title = "true payoff" if found.pays else "slots from arrival to completion"
     data = [
         _line(title, found, y, BLUE),
-        _marks("turned away", found, y, [not point.admitted for point in found.points], GREY, "x"),
+        _marks("rejected", found, y, [not point.admitted for point in found.points], GREY, "x"),
         _marks("the truth", found, y, [point.factor == 1.0 for point in found.points], VERMILION, "diamond"),
     ]
     drawn = [trace for trace in data if trace["x"]]
-    return Drawing(drawn, _layout("misreports-value", found, title), note=_note(found))
+    return Drawing(drawn, _layout("alternatives-value", found, title), note=_note(found))
 
 
 def by_time(found: Statements) -> Drawing:
     """Draw the time until completion, and the payment if bids pay, against the stated time."""
     if not found.points:
-        return nothing("misreports-time", "The value of this bid does not depend on time.")
+        return nothing("alternatives-time", "The value of this bid does not depend on time.")
     slots = [_height(point, replace(found, pays=False)) for point in found.points]
     title = "slots from arrival to completion"
     data = [
         _line(title, found, slots, BLUE),
         _marks("the truth", found, slots, [point.factor == 1.0 for point in found.points], VERMILION, "diamond"),
     ]
-    drawn = _layout("misreports-time", found, title)
+    drawn = _layout("alternatives-time", found, title)
     if found.pays:
         paid = [rounded(point.payment) if point.admitted else None for point in found.points]
         data.insert(1, _line("payment", found, paid, ORANGE) | {"yaxis": "y2"})
@@ -71,13 +71,13 @@ def by_time(found: Statements) -> Drawing:
 
 def table(kinds: Mapping[str, Sequence[Misreport]]) -> Table:
     """Return all points of both curves; times in hours after submission, slots as numbers."""
-    names = ("factor", "stated", "admitted", "start", "completion", "payment", "worth", "payoff")
+    names = ("factor", "stated", "admitted", "start", "completion", "payment", "value", "payoff")
     rows = (
         (kind, *("" if (cell := getattr(point, name)) is None else cell for name in names))
         for kind, points in kinds.items()
         for point in points
     )
-    header = ("statement", "factor", "stated", "admitted", "start_slot", "completion_slot", "payment", "worth")
+    header = ("statement", "factor", "stated", "admitted", "start_slot", "completion_slot", "payment", "value")
     return Table((*header, "payoff"), rows)
 
 

@@ -7,7 +7,7 @@ from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, axis
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTotals:
     """One run of the same jobs: totals and bounds in slots."""
 
     name: str
@@ -17,7 +17,7 @@ class Run:
     jct_bound: float
 
 
-def figure(runs: Sequence[Run], *, note: str, key: str = "competitive_ratio") -> Drawing:
+def figure(runs: Sequence[RunTotals], *, note: str, key: str = "competitive_ratio") -> Drawing:
     """Draw two bars for each run and a line at 1; without runs, only the note."""
     if not runs:
         return nothing(key, note)
@@ -41,7 +41,7 @@ def figure(runs: Sequence[Run], *, note: str, key: str = "competitive_ratio") ->
     return Drawing(data, drawn, note=note)
 
 
-def table(runs: Sequence[Run]) -> Table:
+def table(runs: Sequence[RunTotals]) -> Table:
     """Return totals, bounds and competitive ratios of every run."""
     slots = ("fractional_slots", "fractional_bound_slots", "fractional_ratio")
     rows = (

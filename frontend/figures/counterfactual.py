@@ -23,9 +23,9 @@ class Gain:
     """Welfare and revenue of one bid, as recorded and in the counterfactual; money."""
 
     sequence: int
-    worth: float
+    value: float
     payment: float
-    other_worth: float
+    other_value: float
     other_payment: float
 
 
@@ -36,7 +36,7 @@ def figure(gains: Sequence[Gain], *, other: str) -> Drawing:
     kept = thinned(len(gains))
     sums = {name: list(accumulate(getattr(gain, name) for gain in gains)) for name in vars(gains[0])}
     x = [gains[i].sequence for i in kept]
-    lines = {"worth": ("welfare, recorded", BLUE, "solid"), "other_worth": (f"welfare, {other}", ORANGE, "solid")}
+    lines = {"value": ("welfare, recorded", BLUE, "solid"), "other_value": (f"welfare, {other}", ORANGE, "solid")}
     if sums["payment"][-1] or sums["other_payment"][-1]:
         lines |= {"payment": ("revenue, recorded", BLUE, "dot"), "other_payment": (f"revenue, {other}", ORANGE, "dot")}
     data = []

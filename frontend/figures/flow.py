@@ -26,40 +26,40 @@ PUBLISHED: Final = "The mean over all jobs is published when a slot begins."
 UNPUBLISHED: Final = "No job of yours is complete, and no mean over all jobs has been published yet."
 
 
-def figure(course: Flow, line: TimeLine, *, key: str = "flow") -> Drawing:
+def figure(series: Flow, line: TimeLine, *, key: str = "flow") -> Drawing:
     """Draw a point for each job, and both means so far."""
-    count, of_all = len(course.sequence), course.weighted_mean is not None
-    if not count and not len(course.mean):
+    count, of_all = len(series.sequence), series.weighted_mean is not None
+    if not count and not len(series.mean):
         return nothing(key, "No job is complete yet." if of_all else UNPUBLISHED)
-    kept, steps = thinned(count), thinned(len(course.mean))
-    dates = [line.date(int(slot)) for slot in course.slot[kept]]
+    kept, steps = thinned(count), thinned(len(series.mean))
+    dates = [line.date(int(slot)) for slot in series.slot[kept]]
     jobs = points(
         "each job" if of_all else "your jobs",
         dates,
-        course.flow[kept].tolist(),
+        series.flow[kept].tolist(),
         GREY,
         hover="bid %{customdata}<br>%{y} slots from arrival to completion",
         symbol="circle",
-        customdata=course.sequence[kept].tolist(),
+        customdata=series.sequence[kept].tolist(),
         marker={"size": 6, "opacity": 0.6},
     )
-    times = [line.date(int(slot)) for slot in course.mean_slot[steps]]
-    data = [jobs, _mean("mean so far", course.mean[steps], times, BLUE, "solid")]
-    if course.weighted_mean is not None:
-        data.append(_mean("mean so far, by weight", course.weighted_mean[steps], times, ORANGE, "dash"))
+    times = [line.date(int(slot)) for slot in series.mean_slot[steps]]
+    data = [jobs, _mean("mean so far", series.mean[steps], times, BLUE, "solid")]
+    if series.weighted_mean is not None:
+        data.append(_mean("mean so far, by weight", series.weighted_mean[steps], times, ORANGE, "dash"))
     drawn = with_legend(height=340, key=key, xaxis=time_axis(line), yaxis=axis_from_0("slots"))
     notes = [] if of_all else [PUBLISHED]
     notes += [] if len(kept) == count else [f"{len(kept)} of {count} jobs are drawn; the CSV file has all."]
     return Drawing(data, drawn, note=" ".join(notes))
 
 
-def table(course: Flow, line: TimeLine) -> Table:
+def table(series: Flow, line: TimeLine) -> Table:
     """Return each completed job with the means so far; or only the viewer's jobs, without means."""
-    dates = [line.date(int(slot)) for slot in course.slot]
-    columns = [course.sequence.tolist(), course.slot.tolist(), dates, course.flow.tolist()]
+    dates = [line.date(int(slot)) for slot in series.slot]
+    columns = [series.sequence.tolist(), series.slot.tolist(), dates, series.flow.tolist()]
     header: tuple[str, ...] = ("bid", "completion_slot", "completion_utc", "jct_slots")
-    if course.weighted_mean is not None:
-        columns += [course.mean.tolist(), course.weighted_mean.tolist()]
+    if series.weighted_mean is not None:
+        columns += [series.mean.tolist(), series.weighted_mean.tolist()]
         header = (*header, "mean_jct_slots", "weighted_jct_slots")
     return Table(header, zip(*columns, strict=True))
 

@@ -54,10 +54,10 @@ def table(counts: Machines, line: TimeLine) -> Table:
 def runs(counts: Machines) -> list[tuple[int, int, int, int]]:
     """Return one row for each run of slots with equal counts: first slot, end, workers, parameter servers."""
     found: list[tuple[int, int, int, int]] = []
-    for t, (workers, pss) in enumerate(zip(counts.workers.tolist(), counts.num_ps.tolist(), strict=True)):
+    for t, (workers, num_ps) in enumerate(zip(counts.workers.tolist(), counts.num_ps.tolist(), strict=True)):
         slot = counts.start + t
-        if found and found[-1][1:] == (slot, workers, pss):
-            found[-1] = (found[-1][0], slot + 1, workers, pss)
-        elif workers or pss:
-            found.append((slot, slot + 1, workers, pss))
+        if found and found[-1][1:] == (slot, workers, num_ps):
+            found[-1] = (found[-1][0], slot + 1, workers, num_ps)
+        elif workers or num_ps:
+            found.append((slot, slot + 1, workers, num_ps))
     return found

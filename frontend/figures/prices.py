@@ -108,7 +108,7 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
     trace = {
         "type": "heatmap",
-        # Centres of cells: with edges, Plotly could not tell the row a pointer is over on a date axis.
+        # Centres of cells: with edges, Plotly does not find the row under the pointer on a date axis.
         "x": [line.date_of_seconds((slot + shown.step / 2) * line.slot_seconds) for slot in starts],
         "y": list(shown.rows),
         "customdata": [starts] * len(shown.rows),
@@ -154,8 +154,8 @@ def _mean(total: Floats, units: Ints) -> Floats:
 def _dearest(view: PriceView, of: Quantity) -> PriceView:
     if len(view.rows) <= LARGEST_ROWS:
         return view
-    worth = np.nan_to_num(view.price).mean(axis=1)
-    kept = np.sort(np.argsort(-worth, kind="stable")[:LARGEST_ROWS])
+    value = np.nan_to_num(view.price).mean(axis=1)
+    kept = np.sort(np.argsort(-value, kind="stable")[:LARGEST_ROWS])
     note = f"{view.note} The {LARGEST_ROWS} {of.highest} of {len(view.rows)} rows; the CSV file has all.".strip()
     return replace(view, rows=tuple(view.rows[i] for i in kept), price=view.price[kept], note=note)
 

@@ -38,17 +38,17 @@ def figure(offer: Offer, line: TimeLine) -> Drawing:
             [line.date(slot) for slot in slots],
             [rounded(float(v)) for v in offer.curve],
             BLUE,
-            hover="complete %{x|%-d %b %H:%M} (slot %{customdata})<br>worth %{y:,.5~g}",
+            hover="complete %{x|%-d %b %H:%M} (slot %{customdata})<br>value %{y:,.5~g}",
             customdata=list(slots),
         )
     ]
     if offer.completion is not None:
         at = line.date(offer.completion)
-        worth = rounded(float(offer.curve[offer.completion - offer.arrival]))
-        data.append(_point("value", at, worth, GREEN, "circle"))
+        value = rounded(float(offer.curve[offer.completion - offer.arrival]))
+        data.append(_point("value", at, value, GREEN, "circle"))
         if offer.payment is not None:
             data.append(_point("payment", at, rounded(offer.payment), ORANGE, "diamond"))
-    axes = {"xaxis": time_axis(line, nticks=5), "yaxis": axis_from_0("worth")}
+    axes = {"xaxis": time_axis(line, nticks=5), "yaxis": axis_from_0("value")}
     return Drawing(data, with_legend(height=260, key="value", margin={"l": 56, "t": 40}, **axes))
 
 

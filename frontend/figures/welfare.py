@@ -27,20 +27,20 @@ PUBLISHED: Final = "Sums over bids of several owners, published when a slot begi
 UNPUBLISHED: Final = "Nothing has been published yet: sums are published once bids of several owners were admitted."
 
 
-def figure(course: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
+def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
     """Draw steps of welfare, revenue and the zero-price bound, and the certified bound as a point at the end."""
-    count = len(course.decided)
+    count = len(series.decided)
     if not count:
-        return nothing(key, NOTHING if course.sequence is not None else UNPUBLISHED)
+        return nothing(key, NOTHING if series.sequence is not None else UNPUBLISHED)
     kept = thinned(count)
-    dates = [line.date_of_seconds(s) for s in course.seconds[kept]]
-    series = [
-        ("zero-price bound so far", course.zero_price_bound, PURPLE, "dot"),
-        ("welfare", course.welfare, BLUE, "solid"),
-        ("revenue", course.revenue, GREEN, "dash"),
+    dates = [line.date_of_seconds(s) for s in series.seconds[kept]]
+    curves = [
+        ("zero-price bound so far", series.zero_price_bound, PURPLE, "dot"),
+        ("welfare", series.welfare, BLUE, "solid"),
+        ("revenue", series.revenue, GREEN, "dash"),
     ]
-    numbers = course.decided if course.sequence is None else course.sequence
-    when = "after %{customdata} decisions" if course.sequence is None else "after bid %{customdata}"
+    numbers = series.decided if series.sequence is None else series.sequence
+    when = "after %{customdata} decisions" if series.sequence is None else "after bid %{customdata}"
     data = [
         curve(
             name,
@@ -54,32 +54,32 @@ def figure(course: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
             line={"shape": "hv"},
             marker={"color": colour},
         )
-        for name, sums, colour, dash in series
+        for name, sums, colour, dash in curves
         if sums is not None
     ]
-    if course.bound is not None:
-        kind, value = _words(course.bound).lower(), rounded(course.bound.value)
+    if series.bound is not None:
+        kind, value = _words(series.bound).lower(), rounded(series.bound.value)
         name, hover = f"certified for all of them: {kind}", f"certified: {kind}<br>%{{y:,.5~g}}"
         data.append(points(name, [dates[-1]], [value], ORANGE, hover=hover, cliponaxis=False))
     # For a single point, Plotly would draw an axis of milliseconds.
-    moment = course.seconds[-1] if course.seconds[0] == course.seconds[-1] else None
+    moment = series.seconds[-1] if series.seconds[0] == series.seconds[-1] else None
     around = [] if moment is None else [line.date_of_seconds(moment + side * line.slot_seconds) for side in (-1, 1)]
     axes = {"xaxis": time_axis(line, **({"range": around} if around else {})), "yaxis": axis_from_0("money")}
     drawn = with_legend(height=360, key=key, **axes)
-    what = "decisions" if course.sequence is not None else "publications"
-    notes = [] if course.sequence is not None else [PUBLISHED]
+    what = "decisions" if series.sequence is not None else "publications"
+    notes = [] if series.sequence is not None else [PUBLISHED]
     notes += [] if len(kept) == count else [f"{len(kept)} of {count} {what} are drawn; the CSV file has all."]
     return Drawing(data, drawn, note=" ".join(notes))
 
 
-def table(course: Welfare, line: TimeLine) -> Table:
+def table(series: Welfare, line: TimeLine) -> Table:
     """Return all decisions, or all publications, as a table."""
-    dates = [line.date_of_seconds(float(s)) for s in course.seconds]
-    sums = [course.welfare.tolist(), course.revenue.tolist()]
-    if course.sequence is None or course.zero_price_bound is None:
-        published = zip(dates, course.decided.tolist(), *sums, strict=True)
+    dates = [line.date_of_seconds(float(s)) for s in series.seconds]
+    sums = [series.welfare.tolist(), series.revenue.tolist()]
+    if series.sequence is None or series.zero_price_bound is None:
+        published = zip(dates, series.decided.tolist(), *sums, strict=True)
         return Table(("published_utc", "decided", "welfare", "revenue"), published)
-    rows = zip(course.sequence.tolist(), dates, *sums, course.zero_price_bound.tolist(), strict=True)
+    rows = zip(series.sequence.tolist(), dates, *sums, series.zero_price_bound.tolist(), strict=True)
     return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound"), rows)
 
 

@@ -35,15 +35,17 @@ class TextFileField(forms.FileField):
         if file is None:
             return None
         if file.size > settings.PLAN_BODY_LIMIT_BYTES:
-            raise forms.ValidationError(f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
+            raise forms.ValidationError(f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes, got more")
         raw = bytes(file.read())
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise forms.ValidationError(f"not UTF-8 in line {1 + raw.count(10, 0, error.start)}") from None
+            raise forms.ValidationError(
+                f"expected UTF-8, got other bytes in line {1 + raw.count(10, 0, error.start)}"
+            ) from None
         if "\0" in text:
             line = 1 + text.count("\n", 0, text.index("\0"))
-            raise forms.ValidationError(f"it holds a character that cannot be stored in line {line}")
+            raise forms.ValidationError(f"expected text without NUL, got one in line {line}")
         return text
 
 

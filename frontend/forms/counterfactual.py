@@ -12,7 +12,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.background.shapes import policy_of
-from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import CounterfactualRequest
 
 
 def chosen_policy(wanted: str | None, current: PolicyVersion) -> str:
@@ -56,9 +56,9 @@ class CounterfactualForm(PageForm, PolicyForm):
                 self.blame(error)
         return cleaned
 
-    def question(self) -> Question:
+    def submitted(self) -> CounterfactualRequest:
         """Return the checked request."""
-        return Question(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
+        return CounterfactualRequest(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
 
     def blame(self, error: InvalidField) -> None:
         """Show the error beside the field that it names, or above all fields."""

@@ -15,6 +15,7 @@ from cluster.traces.formats import formats_of
 from frontend.forms.base import DescribedField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.registry import POLICIES
 from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS
 from studies.experiments.traced import FILES
@@ -153,10 +154,12 @@ class ExperimentForm(PageForm):
         for part in self.cleaned_data["seeds"].replace(",", " ").split():
             match = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", part)
             if match is None:
-                raise forms.ValidationError("Expected whole numbers and ranges, such as 1-3, 7.")
+                raise forms.ValidationError(f"Expected whole numbers and ranges, such as 1-3, 7, got {shown(part)}.")
             low, high = int(match[1]), int(match[2] or match[1])
             if not low <= high <= LARGEST_SEED or high - low >= MOST_SEEDS:
-                raise forms.ValidationError(f"Expected numbers up to {LARGEST_SEED}, at most {MOST_SEEDS} of them.")
+                raise forms.ValidationError(
+                    f"Expected at most {MOST_SEEDS} numbers up to {LARGEST_SEED}, got {shown(part)}."
+                )
             found += range(low, high + 1)
         return found
 
@@ -168,9 +171,9 @@ class ExperimentForm(PageForm):
         try:
             document = json.loads(text, parse_constant=str)
         except (ValueError, RecursionError):
-            raise forms.ValidationError("Not JSON.") from None
+            raise forms.ValidationError(f"Expected JSON, got {shown(text)}.") from None
         if not isinstance(document, dict):
-            raise forms.ValidationError("Expected an object, such as {}.")
+            raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(document)}.")
         return document
 
     def clean_more(self) -> list[Json]:

@@ -35,7 +35,7 @@ def _clusters() -> list[tuple[str, str]]:
 
 
 class PlanForm(PageForm):
-    """What a plan is asked for with; the instance itself is checked where it is read."""
+    """The request of a plan; the instance itself is checked when it is read."""
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     example = forms.ChoiceField(
@@ -72,12 +72,12 @@ class PlanForm(PageForm):
         data: Json = super().clean() or {}
         texts = [(data.get(name) or "").strip() for name in ("text", "file")]
         if all(texts):
-            raise forms.ValidationError("Paste an instance or upload one, not both.")
+            raise forms.ValidationError("Expected a pasted instance or an uploaded one, got both.")
         data["said"] = texts[0] or texts[1]
         if not data["said"] and not data.get("example") and not self.errors:
-            raise forms.ValidationError("Paste or upload an instance, or choose an example.")
+            raise forms.ValidationError("Expected a pasted or uploaded instance, or an example, got none.")
         if "\0" in data["said"]:
-            raise forms.ValidationError("The instance holds a character that cannot be stored.")
+            raise forms.ValidationError("Expected an instance without NUL, got one.")
         return data
 
     def plan_request(self) -> PlanRequest:

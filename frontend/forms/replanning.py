@@ -8,6 +8,7 @@ from frontend.forms.base import PageForm
 from scheduling.instances.dps import parse_document
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from studies.models import MOST_SECONDS, Plan
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.plan_request import PlanRequest
@@ -60,7 +61,9 @@ class ReplanForm(PageForm):
             if line.strip():
                 name, _, factor = line.strip().rpartition(" ")
                 if not name:
-                    raise forms.ValidationError(f"Expected a client and a factor on every line, got: {line.strip()}")
+                    raise forms.ValidationError(
+                        f"Expected a client and a factor on every line, got {shown(line.strip())}."
+                    )
                 found[name.strip()] = factor
         return found
 
@@ -68,16 +71,16 @@ class ReplanForm(PageForm):
         """An object of changes the form has no field for, or an instance."""
         text = self.cleaned_data["more"].strip()
         if "\0" in text:
-            raise forms.ValidationError("It holds a character that cannot be stored.")
+            raise forms.ValidationError("Expected text without NUL, got one.")
         try:
             more = parse_document(text) if text else {}
         except InvalidField as error:
             raise forms.ValidationError(str(error)) from None
         if not isinstance(more, dict):
-            raise forms.ValidationError("Expected an object, such as {}")
+            raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(more)}.")
         taken = sorted(set(more) & set(COVERED))
         if taken:
-            raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
+            raise forms.ValidationError(f"Expected keys without a field of the form, got {', '.join(taken)}.")
         return more
 
     def plan_request(self) -> PlanRequest:
@@ -88,7 +91,7 @@ class ReplanForm(PageForm):
         more = data["more"]
         if "instance" in more or "clients" in more:
             if changes:
-                raise InvalidField("more", "a whole instance leaves nothing to be changed above")
+                raise InvalidField("more", "expected no changes above with a whole instance, got some")
             return PlanRequest.to_replan(self._plan, {**body, "instance": more.get("instance", more)})
         return PlanRequest.to_replan(self._plan, {**body, "changes": {**changes, **more}})
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 from django import forms
 
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, WORTH
+from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile
 from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
-from scheduling.model.validation import plain
+from scheduling.model.validation import plain, shown
 from scheduling.policies.base import Objective
 
 HOUR_S: Final = 3600
@@ -127,8 +127,8 @@ class BidForm(PageForm):
     def __init__(self, *args: Any, cluster: Cluster, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = policy_in_force(cluster)
-        self._worth = WORTH[policy.objective]
-        for name in UTILITY_NAMES if self._worth == "weight" else ("weight",):
+        self._value_key = VALUE_KEYS[policy.objective]
+        for name in UTILITY_NAMES if self._value_key == "weight" else ("weight",):
             del self.fields[name]
         if len(policy.architectures) == 1:
             del self.fields["architecture"], self.fields["reduce_step_s"]
@@ -152,7 +152,9 @@ class BidForm(PageForm):
         try:
             pairs = [(float(hours), float(share)) for hours, share in rows]
         except ValueError:
-            raise forms.ValidationError("Expected two numbers on each line, such as: 24 0.5") from None
+            raise forms.ValidationError(
+                f"Expected two numbers on each line, such as 24 0.5, got {shown(self.cleaned_data['points'])}."
+            ) from None
         return [[hours * HOUR_S, share] for hours, share in pairs]
 
     def clean_more(self) -> Json:
@@ -161,13 +163,13 @@ class BidForm(PageForm):
         try:
             more = json.loads(text) if text else {}
         except ValueError as error:
-            raise forms.ValidationError(f"Not JSON: {error}") from None
+            raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(more, dict):
-            raise forms.ValidationError("Expected an object, such as {}")
+            raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(more)}.")
         covered = set(COVERED) if "chunk_mb" in self.fields else set(COVERED) - {"chunk_mb"}
         taken = sorted(set(more) & covered)
         if taken:
-            raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
+            raise forms.ValidationError(f"Expected keys without a field of the form, got {', '.join(taken)}.")
         return more
 
     def body(self) -> Json:
@@ -182,7 +184,11 @@ class BidForm(PageForm):
             body["architecture"] = data["architecture"]
             if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
                 body["reduce_step_s"] = data["reduce_step_s"]
-        return {**body, self._worth: data["weight"] if self._worth == "weight" else self._utility(), **data["more"]}
+        return {
+            **body,
+            self._value_key: data["weight"] if self._value_key == "weight" else self._utility(),
+            **data["more"],
+        }
 
     def _utility(self) -> Json:
         data = self.cleaned_data

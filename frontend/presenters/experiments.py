@@ -28,7 +28,7 @@ class Block:
     """Number of completed runs of each policy."""
     rows: list[Cells]
     bound: str
-    """What no policy can exceed, in words; empty where it is not known."""
+    """The bound of all policies in words; empty if it is not known."""
 
 
 def blocks(results: Results) -> list[Block]:

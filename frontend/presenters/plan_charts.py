@@ -41,7 +41,7 @@ def _first_helper(query: Query) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class HelperNoise:
     """One kind of helpers in the table of noise."""
 
     name: str
@@ -76,13 +76,15 @@ def noise(plan: Plan, query: Query) -> Drawing:
     return plan_noise.figure(bars, planned=found.planned, slot_ms=plan.slot_ms, note=note)
 
 
-def noise_rows(found: Noise | None) -> list[Row]:
+def noise_rows(found: Noise | None) -> list[HelperNoise]:
     """The table below the chart; empty without a plan."""
     if found is None:
         return []
     spans = {kind: found.makespans(kind) for kind in KINDS}
     planned = max(1, found.planned)
-    return [Row(plan_noise.NAMES[kind], row.mean, row.worst, row.mean / planned - 1) for kind, row in spans.items()]
+    return [
+        HelperNoise(plan_noise.NAMES[kind], row.mean, row.worst, row.mean / planned - 1) for kind, row in spans.items()
+    ]
 
 
 def drawn(plan: Plan, query: Query) -> tuple[Noise | None, str]:

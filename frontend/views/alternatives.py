@@ -6,12 +6,12 @@ from typing import Final
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from auctions.counterfactual.alternatives import Alternatives, alternatives
+from auctions.counterfactual.alternatives import Alternatives, alternatives_of
 from auctions.domain.errors import AuctionError
 from auctions.models import Bid, DecisionRecord, Market
 from auctions.readings.computation_limits import Busy
 from frontend.access import market_named, page_view, viewer_of, visible_bids
-from frontend.figures import alternatives as misreports
+from frontend.figures import alternatives
 from frontend.figures.alternatives import Statements
 from frontend.figures.base import Drawing, nothing
 from frontend.views.responses import csv_response, figure_response, unless_tagged
@@ -20,7 +20,7 @@ from scheduling.policies.base import Objective
 
 HOUR_S: Final = 3600
 RETRY_AFTER_S: Final = 3
-DRAWINGS: Final = {"value": misreports.by_value, "time": misreports.by_time}
+DRAWINGS: Final = {"value": alternatives.by_value, "time": alternatives.by_time}
 
 
 @page_view
@@ -35,11 +35,11 @@ def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpRespo
 
     decided = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if decided is None:
-        return figure_response(nothing(f"misreports-{kind}", "The curve is available once the bid is decided."))
+        return figure_response(nothing(f"alternatives-{kind}", "The curve is available once the bid is decided."))
     try:
         return unless_tagged(request, (bid.pk, decided), build)
     except AuctionError as error:  # no ETag: the next request may succeed
-        return figure_response(nothing(f"misreports-{kind}", str(error)))
+        return figure_response(nothing(f"alternatives-{kind}", str(error)))
 
 
 @page_view
@@ -47,13 +47,13 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return both curves as CSV; 404 if there are none."""
     market, bid = _own(request, name, number)
     try:
-        found = alternatives(bid, caller=viewer_of(request).pk)
+        found = alternatives_of(bid, caller=viewer_of(request).pk)
     except Busy as error:
         return HttpResponse(str(error), status=503, content_type="text/plain", headers={"Retry-After": RETRY_AFTER_S})
     except AuctionError as error:
         raise Http404(str(error)) from None
     kinds = {"value": found.by_value, "time_h": _hours(found, market)}
-    return csv_response(misreports.table(kinds), f"{name}-bid-{number}-alternatives.csv")
+    return csv_response(alternatives.table(kinds), f"{name}-bid-{number}-alternatives.csv")
 
 
 def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
@@ -62,7 +62,7 @@ def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
 
 
 def _drawing(market: Market, bid: Bid, kind: str, caller: int) -> Drawing:
-    found = alternatives(bid, caller=caller)
+    found = alternatives_of(bid, caller=caller)
     pays = found.policy.objective is Objective.WELFARE
     points = found.by_value if kind == "value" else _hours(found, market)
     value = "stated value" if pays else "stated weight"

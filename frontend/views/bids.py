@@ -211,7 +211,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "elapsed": None if bid.completion_slot is None or is_ended else bid.completion_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
-        "worth": "weight" if "weight" in bid.resolved_request else "value",
+        "stated": "weight" if "weight" in bid.resolved_request else "value",
         "steps": steps,
         # Only a job whose plan may change has steps.
         "is_plan": is_plan,

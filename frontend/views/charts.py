@@ -166,11 +166,11 @@ def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
     return flow.table(publications.flow(market, viewer), timeline_of(market))
 
 
-def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
+def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.RunTotals], str]:
     """Return the runs of the competitive ratio, and the note below the chart."""
     known = found(market)
     runs = [
-        competitive_ratio.Run(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound)
+        competitive_ratio.RunTotals(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound)
         for row in known.rows
     ]
     if not runs:

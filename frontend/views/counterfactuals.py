@@ -73,7 +73,7 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
     current = PolicyVersion.objects.filter(market=market).latest("number")
     policy = chosen_policy(request.GET.get("policy"), current)
     form = CounterfactualForm.of(request, policy=policy, current=current)
-    made = form.store(lambda: create(viewer_of(request), market, form.question()))
+    made = form.store(lambda: create(viewer_of(request), market, form.submitted()))
     if made is not None:
         return redirect("counterfactual", name=name, number=made.pk)
     context = {
@@ -115,7 +115,7 @@ def sums(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
     def build() -> HttpResponse:
         gains = [
-            sums_of.Gain(row.sequence, row.recorded.worth, row.recorded.payment, row.other.worth, row.other.payment)
+            sums_of.Gain(row.sequence, row.recorded.value, row.recorded.payment, row.other.value, row.other.payment)
             for row in readings.rows_of(found)
         ]
         return figure_response(sums_of.figure(gains, other=found.policy))

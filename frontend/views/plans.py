@@ -1,4 +1,4 @@
-"""Plans of split learning: the list, the form, and the page of one with its course, its Gantt chart and its rivals."""
+"""Plans of split learning: the list, the form, and the page of one with its Gantt chart and its comparison."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from scheduling.split_learning.methods import METHODS
 from studies.background import states
 from studies.background.models import JobState
 from studies.job_tables import PLANS
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.measured_networks import CLIENTS, HELPERS
 from studies.split_learning.plans import comparisons, readings
@@ -42,7 +42,8 @@ MOST_ROWS = 500
 @page_view
 def plan_list(request: HttpRequest) -> HttpResponse:
     """Plans the visitor may see, newest first; the filters are in the address."""
-    everything = readings.visible_plans(viewer_of(request)).filter(question=Question.ITSELF).defer(*readings.LARGE)
+    visible = readings.visible_plans(viewer_of(request))
+    everything = visible.filter(comparison=ComparisonKind.ITSELF).defer(*readings.LARGE)
     chosen = {name: request.GET.get(name, "") for name in ("state", "method")}
     found = everything
     if chosen["state"] in JobState.values:
@@ -202,38 +203,39 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
 
 @action_view
 def compare(request: HttpRequest, number: int) -> HttpResponse:
-    """Ask for the same instance under every other method."""
+    """Submit the same instance under every other method."""
 
-    def asked(plan: Plan) -> str:
+    def submitted(plan: Plan) -> str:
         others = compare_methods(viewer_of(request), plan)
-        return f"Asked {', '.join(other.method for other in others) or 'nothing more: every method was asked'}."
+        names = ", ".join(other.method for other in others)
+        return f"Submitted with the methods {names}." if names else "Every method was submitted before."
 
-    return _do(request, number, asked)
+    return _do(request, number, submitted)
 
 
 @action_view
 def one_more(request: HttpRequest, number: int) -> HttpResponse:
-    """Ask for it with one helper more."""
+    """Submit it with one more helper."""
     return _do(
-        request, number, lambda plan: f"Asked with {submit_extra_helper(viewer_of(request), plan).helpers} helpers."
+        request, number, lambda plan: f"Submitted with {submit_extra_helper(viewer_of(request), plan).helpers} helpers."
     )
 
 
 @action_view
 def other_slots(request: HttpRequest, number: int) -> HttpResponse:
-    """Ask for the same devices in slots of other lengths."""
+    """Submit the same devices in slots of other lengths."""
 
-    def asked(plan: Plan) -> str:
+    def submitted(plan: Plan) -> str:
         others = compare_slot_lengths(viewer_of(request), plan)
         lengths = ", ".join(f"{other.slot_ms:,}" for other in others)
-        return f"Asked with slots of {lengths} ms." if lengths else "Every length was asked."
+        return f"Submitted with slots of {lengths} ms." if lengths else "Every length was submitted before."
 
-    return _do(request, number, asked)
+    return _do(request, number, submitted)
 
 
 @action_view
 def delete(request: HttpRequest, number: int) -> HttpResponse:
-    """Delete it with those asked for beside it."""
+    """Delete it with its comparisons."""
     _own(request, number).delete()
     messages.success(request, f"Plan {number} is deleted.")
     return redirect("plans")
@@ -264,7 +266,7 @@ def _version(plan: Plan) -> tuple[object, ...]:
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     plan = _own(request, number)
-    methods = comparisons.others_of(plan, Question.METHOD)
+    methods = comparisons.others_of(plan, ComparisonKind.METHOD)
     return {
         "query": request.GET.urlencode(),
         "spreads": charts.spread_choices(request.GET.dict()),
@@ -274,9 +276,9 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         **_tables_context(plan),
         "gantts": charts.gantt_choices(plan, request.GET.dict()),
         "compared_methods": comparisons.compared(plan, methods),
-        "compared_helpers": comparisons.compared(plan, comparisons.others_of(plan, Question.HELPER)),
+        "compared_helpers": comparisons.compared(plan, comparisons.others_of(plan, ComparisonKind.HELPER)),
         "lengths": comparisons.lengths_of(plan),
-        "again": comparisons.others_of(plan, Question.REPLAN),
+        "again": comparisons.others_of(plan, ComparisonKind.REPLAN),
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),
         "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in methods)},

@@ -11,7 +11,7 @@ from scheduling.model.types import Floats
 from scheduling.policies.baselines.gang import Gang, ideal_gang
 
 TOLERANCE = 1e-9
-"""Of a share, a unit or a mini-batch: less than that is none."""
+"""Shares, units and mini-batches below this count as 0."""
 
 
 @dataclass
@@ -20,13 +20,13 @@ class _Flow:
     ready: float
     left: float
     demand: Floats
-    """Of one worker with its part of a PS, R numbers."""
+    """Demand of one worker with its part of a PS, R numbers."""
     rate: float = 0.0
     """Mini-batches a slot."""
 
 
 def fluid_drf(bids: Iterable[Bid], inventory: Inventory) -> dict[str, float]:
-    """When each job would be complete under fluid DRF, in slots, by the bid's id; jobs no server can host are left out.
+    """Return the completion of each job under fluid DRF, slots, by the bid's id, without jobs that no server can host.
 
     The cluster is one server; workers and PSs are divisible; jobs change their shares at no cost, at any moment, and
     are complete at any moment. So this is a yardstick and not a policy: no schedule of whole machines in whole slots
@@ -85,7 +85,7 @@ def _flow(bid: Bid, inventory: Inventory) -> _Flow | None:
         return None
     demand = inventory.worker_demand[gang.worker].astype(np.float64)
     if gang.ps is not None:
-        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
+        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[gang.ps].bandwidth_mbps
         demand = demand + float(ratio) * inventory.ps_demand[gang.ps]
     return _Flow(gang, float(bid.arrival + min(bid.delay)), float(bid.work), demand)
 

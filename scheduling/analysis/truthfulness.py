@@ -1,4 +1,4 @@
-"""What one bid would have got by stating another worth, or another time, on the very same book."""
+"""What one bid would have got by stating another value, or another time, on the very same book."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class Misreport:
     """One statement and what it would have brought. Slots by number, money in the bid's own unit."""
 
     factor: float
-    """Times the truth."""
+    """The stated amplitude or time divided by the true one."""
     stated: float
     """The amplitude, money or weight; or the time of `time_of`, slots after arrival."""
     admitted: bool
@@ -38,10 +38,10 @@ class Misreport:
     completion: int | None
     """None when rejected, or admitted without a start yet."""
     payment: float
-    worth: float | None
-    """Of that completion, by the bid's true utility; 0 when rejected, None when admitted without a completion yet."""
+    value: float | None
+    """True value of that completion; 0 if rejected, None if admitted without a completion yet."""
     payoff: float | None
-    """worth - payment: what the statement would really have brought."""
+    """value - payment: the true payoff of the statement."""
 
 
 def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = VALUE_FACTORS) -> list[Misreport]:
@@ -50,13 +50,13 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     Parameters
     ----------
     policy
-        Asked about each factor, or where it answers exactly about as many as tell the others; pure, so nothing changes.
+        Decides the bid with each factor, or with fewer factors if the other results follow from exactness.
     bid
-        As it is in truth.
+        The true bid.
     book
-        As it was before the bid was decided.
+        The book before the bid was decided; it does not change.
     factors
-        Of the amplitude, 0 or more.
+        Factors of the amplitude, 0 or more.
 
     Returns
     -------
@@ -86,7 +86,9 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
 
 
 def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = TIME_FACTORS) -> list[Misreport]:
-    """The same with the bid's time (`time_of`) times each factor, above 0; empty if its worth knows no time.
+    """Decide a bid on one book with its time (`time_of`) times each factor, above 0.
+
+    The result is empty if the bid's value does not depend on time.
 
     A factor whose time would be too large for a bid is left out.
     """
@@ -105,8 +107,8 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
 
 
 def time_of(utility: Utility) -> float | None:
-    """The time a utility states, slots after arrival: its deadline, when it is worth nothing any more, its midpoint,
-    or its last point. None where it states none."""
+    """The time a utility states, slots after arrival: its deadline, when it has no value any more, its midpoint,
+    or its last point. None if it states none."""
     match utility:
         case Step():
             return utility.deadline
@@ -170,7 +172,7 @@ def _ranks(policy: Policy, bid: Bid, factors: Sequence[float], book: Book) -> Se
 
 
 def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> dict[float, Grant | None]:
-    """Ask about the first factor, the last one and the truth, and between two only if their answers differ."""
+    """Evaluate the first factor, the last one and the truth, and factors between two only if their results differ."""
     found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], 1.0} & {*factors}}
 
     def fill(low: int, high: int) -> None:
@@ -182,8 +184,8 @@ def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> 
             fill(low, middle)
             fill(middle, high)
 
-    asked = [i for i, factor in enumerate(factors) if factor in found]
-    for low, high in pairwise(asked):
+    known = [i for i, factor in enumerate(factors) if factor in found]
+    for low, high in pairwise(known):
         fill(low, high)
     return found
 
@@ -191,9 +193,9 @@ def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> 
 def _judged(found: Grant | None, bid: Bid, *, factor: float, stated: float) -> Misreport:
     """What an answer would have brought, by the bid's true utility."""
     schedule, payment = (None, 0.0) if found is None else (found.schedule, found.payment)
-    worth: float | None = 0.0
+    value: float | None = 0.0
     if found is not None:
-        worth = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        value = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
     return Misreport(
         factor=factor,
         stated=stated,
@@ -201,6 +203,6 @@ def _judged(found: Grant | None, bid: Bid, *, factor: float, stated: float) -> M
         start=None if schedule is None else schedule.start,
         completion=None if schedule is None else schedule.completion,
         payment=payment,
-        worth=worth,
-        payoff=None if worth is None else worth - payment,
+        value=value,
+        payoff=None if value is None else value - payment,
     )

@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     """Completion of each group at its first start that is not yet ruled out, G."""
 
 
-class Plan(NamedTuple):
+class BatchPlan(NamedTuple):
     """The plan found, one row for each job; worker type -1 where nothing fits."""
 
     worker: Ints
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 @kernel
-def plan(tables: CapacityTables, batch: Batch, windows: Ints, out: Plan) -> None:
+def plan(tables: CapacityTables, batch: Batch, windows: Ints, out: BatchPlan) -> None:
     """Place the jobs in each window in turn, V rows of (first slot, latest completion)."""
     soonest = np.zeros(len(batch.earliest), np.int64)
     left = len(soonest)
@@ -68,7 +68,7 @@ def plan(tables: CapacityTables, batch: Batch, windows: Ints, out: Plan) -> None
 
 
 @inner
-def _place(tables: CapacityTables, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
+def _place(tables: CapacityTables, batch: Batch, j: int, start: int, end: int, out: BatchPlan) -> int:
     """Place one job within a window and return its completion; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high = batch.begin[j], batch.begin[j + 1]
@@ -106,7 +106,7 @@ def _next(bounds: Counts, start: int, duration: int) -> int:
 
 
 @inner
-def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, out: Plan) -> bool:
+def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, out: BatchPlan) -> bool:
     """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
     m, n, end = options.worker[i], options.number[i], start + options.duration[i]
@@ -221,7 +221,7 @@ def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
 
 
 @inner
-def _commit(tables: CapacityTables, j: int, out: Plan) -> None:
+def _commit(tables: CapacityTables, j: int, out: BatchPlan) -> None:
     """Reserve the machines that were found for a job."""
     start, end = out.start[j], out.end[j]
     for s in range(out.counts.shape[1]):

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from scheduling.batch.capacity import make_tables, release
-from scheduling.batch.kernel import Batch, Plan, plan
+from scheduling.batch.kernel import Batch, BatchPlan, plan
 from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.kernel import smallest_problem
@@ -150,7 +150,7 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
     inventory = ledger.inventory
     demand, capacity = np.concatenate([inventory.worker_demand, inventory.ps_demand]), np.array(inventory.capacity)
     fitting = np.zeros((len(demand), len(capacity)), np.int64)
-    with_ps = np.zeros((len(inventory.workers), len(inventory.pss)), np.int64)
+    with_ps = np.zeros((len(inventory.workers), len(inventory.parameter_servers)), np.int64)
     count_fitting(demand, capacity, fitting, with_ps)
     types = MachineTypes(
         demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), fitting=fitting, with_ps=with_ps
@@ -195,12 +195,12 @@ def _joined(options: Sequence[Options]) -> Options:
     return joined._replace(first=first.astype(np.int64))
 
 
-def _nothing(jobs: int, servers: int) -> Plan:
+def _nothing(jobs: int, servers: int) -> BatchPlan:
     columns: Ints = np.full((6, jobs), -1, np.int64)
-    return Plan._make([*columns, np.zeros((jobs, servers), np.int32)])
+    return BatchPlan._make([*columns, np.zeros((jobs, servers), np.int32)])
 
 
-def _schedule(out: Plan, j: int, start: int) -> Schedule:
+def _schedule(out: BatchPlan, j: int, start: int) -> Schedule:
     at, end = start + int(out.start[j]), start + int(out.end[j])
     placements = [
         Placement(start=at, end=end, role=Role.WORKER, server=int(s), type=int(out.worker[j]), count=int(c))

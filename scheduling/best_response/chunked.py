@@ -111,8 +111,8 @@ class _Cheapest:
     @classmethod
     def of(cls, machine: MachineType, free: Ints, prices: Floats, usable: np.ndarray, first: int) -> "_Cheapest":
         demand = np.array(machine.demand)
-        asked = demand > 0
-        room = np.where(usable, (free[:, :, asked] // demand[asked]).min(axis=2), 0)[first:]
+        needed = demand > 0
+        room = np.where(usable, (free[:, :, needed] // demand[needed]).min(axis=2), 0)[first:]
         unit = (prices @ demand)[first:]
         order = np.argsort(unit, axis=1, kind="stable")
         return cls(order, np.take_along_axis(room, order, axis=1), np.take_along_axis(unit, order, axis=1))

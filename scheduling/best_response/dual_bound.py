@@ -21,7 +21,7 @@ from scheduling.model.types import Floats
 
 
 class BoundKind(StrEnum):
-    """How a bound was proved."""
+    """The proof of a bound."""
 
     ZERO_PRICE = "zero_price"
     """Sum of the standalone values: every bid alone on the empty cluster."""

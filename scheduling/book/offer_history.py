@@ -23,7 +23,7 @@ class OfferHistory:
         self._write(
             np.array(rows, dtype=np.float64).reshape(-1, resources),
             np.array([slot for slot, _, _ in others], dtype=np.int64),
-            np.array([worth for _, worth, _ in others], dtype=np.float64),
+            np.array([value for _, value, _ in others], dtype=np.float64),
             np.array([owner for _, _, owner in others], dtype=np.int64),
         )
 

@@ -20,7 +20,7 @@ NOBODY = -1
 
 
 class Cause(StrEnum):
-    """Why a policy is asked to plan again."""
+    """The reason to plan again."""
 
     ENDED = "ended"
     """A job was completed, cancelled or failed."""
@@ -86,9 +86,9 @@ class Book:
     queues: Queues | None = None
     """Data chunks in workers' queues; None if no job has chunks in a queue. A policy only reads it."""
     slots: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Decision slot of each bid of `history`, N numbers; empty where not needed."""
+    """Decision slot of each bid of `history`, N numbers; empty if not needed."""
     standalone_values: Floats = field(default_factory=lambda: np.zeros(0))
-    """Standalone value of each bid of `history` (its value on an empty cluster), money, N numbers; empty where not
+    """Standalone value of each bid of `history` (its value on an empty cluster), money, N numbers; empty if not
     needed."""
     owners: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Owner number of each bid of `history`, N numbers; empty means `NOBODY` for all."""

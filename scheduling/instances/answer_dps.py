@@ -63,7 +63,7 @@ def _policy(options: Options, instance: DpsInstance) -> Dps:
         parameters["eta_worker"], parameters["eta_ps"] = instance.etas or _derived(instance, parameters)
     policy = make_policy(options.policy or "dps", parameters)
     if not isinstance(policy, Dps):
-        raise InvalidField("--policy", f"{options.policy} cannot decide DPS instances")
+        raise InvalidField("--policy", f"expected a policy for DPS instances, got {options.policy}")
     return policy
 
 

@@ -52,7 +52,7 @@ def _elastic(schedule: Schedule, instance: OasisInstance) -> list[Json]:
 
 def _policy(options: Options, instance: OasisInstance) -> Oasis:
     if options.policy not in (None, Oasis.name):
-        raise InvalidField("--policy", f"{options.policy} cannot decide OASiS instances")
+        raise InvalidField("--policy", f"expected a policy for OASiS instances, got {options.policy}")
     bare = Oasis(price=options.price or "paper", model=options.model or "worker")
     if bare.price != "paper":
         return bare

@@ -29,7 +29,7 @@ def answer(document: object, options: Options) -> Json:
     """Run the jobs of an instance; raises InvalidField naming a field or an option."""
     options.only("preemptive", "policy", "cloud", "storage", "ageing")
     if options.policy not in (None, "preemptive"):
-        raise InvalidField("--policy", f"{options.policy} does not run preemptive instances")
+        raise InvalidField("--policy", f"expected a policy for preemptive instances, got {options.policy}")
     instance = read_preemptive(document)
     ageing = Fraction(0) if options.ageing is None else check_fraction("--ageing", options.ageing)
     limited = options.storage == "limited"

@@ -26,7 +26,7 @@ _CONVENTIONS = {
     "slot_convention": ("window", ("half_open", "inclusive")),
     "start_convention": ("start", ("ge", "strict")),
 }
-"""By its name, the former name of a convention, and its choices."""
+"""Former name and choices of each convention, by its name."""
 _REQUIRED = ("T", "slot_seconds", "worker_types", "ps_types", "servers", "jobs")
 _OPTIONAL = ("prices", "initial_worker_usage", "initial_ps_usage", "conventions")
 _JOB = ("id", "arrival", "epochs", "chunks", "minibatches", "worker_time", "ps_time", "grad_mb", "delay", "utility")
@@ -56,18 +56,18 @@ class DpsInstance:
 
 
 def parse_document(text: str) -> object:
-    """A JSON document with exact decimals; raises InvalidField when it is none. NaN is left to the field it is in."""
+    """A JSON document with exact decimals; raises InvalidField if it is not JSON. The reader of a field rejects NaN."""
     try:
         return json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise InvalidField("document", f"not JSON: {error}") from None
+        raise InvalidField("document", f"expected JSON, got an invalid document: {error}") from None
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> Json:
     row: Json = {}
     for name, value in pairs:
         if name in row:
-            raise InvalidField(shown(name), "given twice")
+            raise InvalidField(shown(name), "expected each name once in an object, got it twice")
         row[name] = value
     return row
 
@@ -82,17 +82,21 @@ def read_instance(document: object) -> DpsInstance:
     if slot_seconds <= 0:
         raise InvalidField("slot_seconds", f"expected more than 0, got {shown(slot_seconds)}")
     inventory = _read_inventory(root)
-    if slots * inventory.capacity.size > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x types")
+    cells = slots * inventory.capacity.size
+    if cells > MOST_CELLS:
+        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x types, got {cells}")
     jobs = check_list("jobs", root["jobs"])
     ids: list[int | str] = []
     bids: list[Bid] = []
     for i, job in enumerate(jobs):
         bid, name = _read_job(f"jobs[{i}]", job, inventory, slot_seconds, slots)
         if str(name) in {str(other) for other in ids}:
-            raise InvalidField(f"jobs[{i}].id", f"{shown(name)} is taken by an earlier job")
+            raise InvalidField(f"jobs[{i}].id", f"expected a unique id, got {shown(name)} again")
         if bids and bid.arrival < bids[-1].arrival:
-            raise InvalidField(f"jobs[{i}].arrival", "expected jobs in order of arrival")
+            raise InvalidField(
+                f"jobs[{i}].arrival",
+                f"expected at least {bids[-1].arrival}, the arrival of the job before, got {bid.arrival}",
+            )
         bids.append(bid)
         ids.append(name)
     instance = DpsInstance(
@@ -113,7 +117,7 @@ def _read_inventory(root: Json) -> Inventory:
     rows = {kind: check_list(kind, root[kind]) for kind in kinds}
     for kind in kinds:
         if not rows[kind]:
-            raise InvalidField(kind, "expected at least one type")
+            raise InvalidField(kind, "expected at least one type, got none")
     count = sum(len(types) for types in rows.values())
     machines: dict[str, tuple[MachineType, ...]] = {}
     position = 0
@@ -127,7 +131,7 @@ def _read_inventory(root: Json) -> Inventory:
         machines[kind] = tuple(types)
     servers = check_list("servers", root["servers"])
     if not servers:
-        raise InvalidField("servers", "expected at least one server")
+        raise InvalidField("servers", "expected at least one server, got none")
     capacity, cloud = [], []
     for s, row in enumerate(servers):
         where = f"servers[{s}]"
@@ -143,7 +147,7 @@ def _read_inventory(root: Json) -> Inventory:
         cloud=tuple(cloud),
         capacity=np.array(capacity, dtype=np.int64),
         workers=machines["worker_types"],
-        pss=machines["ps_types"],
+        parameter_servers=machines["ps_types"],
     )
 
 
@@ -171,7 +175,7 @@ def _read_job(
         2 * MB_TO_MBIT * gradients / machine.bandwidth_mbps / slot_seconds for machine in inventory.workers
     )
     counts = {key: check_integer(f"{where}.{key}", job[key], low=1) for key in ("epochs", "chunks", "minibatches")}
-    # More workers than machines exist are never placed, so this bound loses nothing but a run out of memory.
+    # More workers than machines exist are never placed, so this bound changes no result and limits memory.
     check_integer(f"{where}.chunks", counts["chunks"], low=1, high=100_000)
     bid = Bid(
         id=str(name),
@@ -180,7 +184,7 @@ def _read_job(
         chunks=counts["chunks"],
         minibatches=counts["minibatches"],
         worker_time=_read_times(f"{where}.worker_time", job["worker_time"], len(inventory.workers)),
-        ps_time=_read_times(f"{where}.ps_time", job["ps_time"], len(inventory.pss)),
+        ps_time=_read_times(f"{where}.ps_time", job["ps_time"], len(inventory.parameter_servers)),
         transfer_time=transfer,
         delay=tuple(_read_counts(f"{where}.delay", job["delay"], len(inventory.servers))),
         utility=utility_from_json(job["utility"], f"{where}.utility"),
@@ -201,7 +205,7 @@ def _read_etas(root: Json, inventory: Inventory) -> tuple[tuple[float, ...], tup
         etas = check_list(f"prices.{key}", row[key], length=length)
         return tuple(check_number(f"prices.{key}[{i}]", eta, low=1.0) for i, eta in enumerate(etas))
 
-    return read("eta_w", len(inventory.workers)), read("eta_p", len(inventory.pss))
+    return read("eta_w", len(inventory.workers)), read("eta_p", len(inventory.parameter_servers))
 
 
 def _read_conventions(root: Json) -> Json:
@@ -222,7 +226,10 @@ def _read_conventions(root: Json) -> Json:
 
 
 def _read_usage(root: Json, inventory: Inventory, slots: int) -> Iterator[Placement]:
-    kinds = (("initial_worker_usage", Role.WORKER, inventory.workers), ("initial_ps_usage", Role.PS, inventory.pss))
+    kinds = (
+        ("initial_worker_usage", Role.WORKER, inventory.workers),
+        ("initial_ps_usage", Role.PS, inventory.parameter_servers),
+    )
     for key, role, types in kinds:
         if root.get(key) is None:
             continue
@@ -237,4 +244,6 @@ def _check_usage(instance: DpsInstance) -> None:
     try:
         instance.ledger(tail=1)
     except OverCapacity as error:
-        raise InvalidField("initial_worker_usage", f"with initial_ps_usage, over capacity: {error}") from None
+        raise InvalidField(
+            "initial_worker_usage", f"expected no more than the capacity with initial_ps_usage, got more: {error}"
+        ) from None

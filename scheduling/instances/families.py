@@ -34,7 +34,9 @@ class Options:
         """Raise InvalidField if an option was given that is not one of these."""
         for one in fields(self):
             if one.name not in names and getattr(self, one.name) is not None:
-                raise InvalidField(f"--{one.name.replace('_', '-')}", f"not an option for {family} instances")
+                raise InvalidField(
+                    f"--{one.name.replace('_', '-')}", f"expected no such option for {family} instances, got one"
+                )
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _OPTIONAL = ("prices", "initial_worker_usage", "initial_ps_usage", "resources", 
 _WORK = ("id", "arrival", "epochs", "chunks", "minibatches", "tau", "grad_mb", "utility")
 _JOB = (*_WORK, "worker", "ps", "worker_bw_mbps", "ps_bw_mbps")
 LARGEST_LOG = 1e6
-"""Of a price bound that a file gives as a logarithm."""
+"""Largest logarithm of a price bound in a file."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,9 @@ def read_oasis(document: object) -> OasisInstance:
     jobs = [check_object(f"jobs[{i}]", row, required=_JOB) for i, row in enumerate(check_list("jobs", root["jobs"]))]
     pools = _read_pools(root, jobs, slots)
     inventory = _inventory(pools, jobs)
-    if slots * inventory.capacity.size > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources")
+    cells = slots * inventory.capacity.size
+    if cells > MOST_CELLS:
+        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources, got {cells}")
     bids = tuple(_read_bids(jobs, inventory, slot_seconds, slots))
     instance = OasisInstance(
         T=slots,
@@ -116,7 +117,9 @@ def read_oasis(document: object) -> OasisInstance:
     try:
         instance.ledger()
     except OverCapacity as error:
-        raise InvalidField("initial_worker_usage", f"or initial_ps_usage, over capacity: {error}") from None
+        raise InvalidField(
+            "initial_worker_usage", f"expected no more than the capacity with initial_ps_usage, got more: {error}"
+        ) from None
     return instance
 
 
@@ -129,14 +132,14 @@ class _Pool:
     servers: list[list[int]]
     demands: list[list[int]]
     usage: list[list[list[int]]]
-    """T x servers x R; empty where the file says nothing."""
+    """Units in use, T x servers x R; empty if the file does not state them."""
 
 
 def _read_pools(root: Json, jobs: list[Json], slots: int) -> tuple[_Pool, _Pool]:
     first = check_list("worker_servers", root["worker_servers"])
     resources = len(check_list("worker_servers[0]", first[0])) if first else 0
     if not resources:
-        raise InvalidField("worker_servers", "expected at least one server with at least one resource")
+        raise InvalidField("worker_servers", "expected at least one server with at least one resource, got none")
     check_list("resources", root.get("resources", [""] * resources), length=resources)
     return _read_pool(root, jobs, slots, resources, Role.WORKER), _read_pool(root, jobs, slots, resources, Role.PS)
 
@@ -145,7 +148,7 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
     key, usage_key = f"{role}_servers", f"initial_{role}_usage"
     servers = _read_table(key, root[key], resources)
     if not servers:
-        raise InvalidField(key, "expected at least one server")
+        raise InvalidField(key, "expected at least one server, got none")
     demands = [_read_vector(f"jobs[{i}].{role}", job[role], resources) for i, job in enumerate(jobs)]
     tables = [] if root.get(usage_key) is None else check_list(usage_key, root[usage_key], length=slots)
     usage = [_read_table(f"{usage_key}[{t}]", table, resources, len(servers)) for t, table in enumerate(tables)]
@@ -155,7 +158,7 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
     def whole(vector: list[Fraction]) -> list[int]:
         numbers = [int(x * unit) for x, unit in zip(vector, units, strict=True)]
         if max(numbers) > LARGEST_INTEGER:
-            raise InvalidField(key, "expected numbers with fewer digits")
+            raise InvalidField(key, f"expected numbers up to {LARGEST_INTEGER} in whole units, got {max(numbers)}")
         return numbers
 
     return _Pool(
@@ -188,7 +191,7 @@ def _inventory(pools: tuple[_Pool, _Pool], jobs: list[Json]) -> Inventory:
         cloud=(False,) * len(capacity),
         capacity=capacity,
         workers=_machines(pools[0], jobs, before=0, after=resources),
-        pss=_machines(pools[1], jobs, before=resources, after=0),
+        parameter_servers=_machines(pools[1], jobs, before=resources, after=0),
     )
 
 
@@ -201,7 +204,7 @@ def _machines(pool: _Pool, jobs: list[Json], *, before: int, after: int) -> tupl
         if bandwidth <= 0:
             raise InvalidField(f"{where}_bw_mbps", f"expected more than 0, got {shown(bandwidth)}")
         if not any(demand):
-            raise InvalidField(where, "expected at least one number above zero")
+            raise InvalidField(where, "expected a demand of at least one resource, got none")
         machines.append(MachineType(f"{pool.role}-of-{i}", (0,) * before + tuple(demand) + (0,) * after, bandwidth))
     for r in range(len(pool.units) if pool.usage else 0):
         unit = tuple(int(r == other) for other in range(len(pool.units)))
@@ -228,11 +231,13 @@ def _read_bids(jobs: list[Json], inventory: Inventory, slot_seconds: Fraction, s
         if isinstance(name, bool) or not isinstance(name, (int, str)):
             raise InvalidField(f"{where}.id", f"expected a whole number or a string, got {shown(name)}")
         if str(name) in names:
-            raise InvalidField(f"{where}.id", f"{shown(name)} is taken by an earlier job")
+            raise InvalidField(f"{where}.id", f"expected a unique id, got {shown(name)} again")
         names.add(str(name))
         arrival = check_integer(f"{where}.arrival", job["arrival"], low=1, high=slots)
         if arrival < before:
-            raise InvalidField(f"{where}.arrival", "expected jobs in order of arrival")
+            raise InvalidField(
+                f"{where}.arrival", f"expected at least {before}, the arrival of the job before, got {arrival}"
+            )
         before = arrival
         gradients = check_fraction(f"{where}.grad_mb", job["grad_mb"])
         transfer = 2 * MB_TO_MBIT * gradients / inventory.workers[i].bandwidth_mbps / slot_seconds
@@ -241,11 +246,11 @@ def _read_bids(jobs: list[Json], inventory: Inventory, slot_seconds: Fraction, s
             id=str(name),
             arrival=arrival,
             epochs=check_integer(f"{where}.epochs", job["epochs"], low=1),
-            # More workers than machines exist are never placed, so this bound loses nothing but a run out of memory.
+            # More workers than machines exist are never placed, so this bound changes no result and limits memory.
             chunks=check_integer(f"{where}.chunks", job["chunks"], low=1, high=100_000),
             minibatches=check_integer(f"{where}.minibatches", job["minibatches"], low=1),
             worker_time=_only(i, tau, never, len(inventory.workers)),
-            ps_time=_only(i, Fraction(0), never, len(inventory.pss)),
+            ps_time=_only(i, Fraction(0), never, len(inventory.parameter_servers)),
             transfer_time=_only(i, transfer, Fraction(0), len(inventory.workers)),
             delay=(0,) * len(inventory.servers),
             utility=_a_slot_later(utility_from_json(job["utility"], f"{where}.utility"), slots),
@@ -257,7 +262,7 @@ def _only(i: int, own: Fraction, others: Fraction, length: int) -> tuple[Fractio
 
 
 def _a_slot_later(utility: Utility, slots: int) -> Utility:
-    """The worth of completion - arrival, from that of (last active slot - arrival): completion is a slot later."""
+    """Return the utility of completion - arrival, from that of (last active slot - arrival), a slot earlier."""
     if isinstance(utility, Constant):
         return utility
     if isinstance(utility, Sigmoid):

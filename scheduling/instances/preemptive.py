@@ -44,7 +44,7 @@ class PreemptiveInstance:
 
 @dataclass(frozen=True)
 class _Times:
-    """Times of one job, slots."""
+    """The times of one job, slots."""
 
     arrival: Fraction
     with_transfer: Fraction
@@ -75,7 +75,7 @@ def read_preemptive(document: object) -> PreemptiveInstance:
     times = [_times(f"jobs[{j}]", job, len(rows), cloud=root["cloud"]) for j, job in enumerate(jobs)]
     scale = lcm(*(t.scale() for t in times)) if times else 1
     if scale > LARGEST_SCALE:
-        raise InvalidField("jobs", f"times have a common denominator of {scale}, more than {LARGEST_SCALE}")
+        raise InvalidField("jobs", f"expected times with a common denominator of at most {LARGEST_SCALE}, got {scale}")
     types = [check_integer(f"jobs[{j}].worker_type", job.get("worker_type", 0), high=99) for j, job in enumerate(jobs)]
     machines, numbers = _machines(rows, max(types, default=0) + 1)
     chunks = [check_integer(f"jobs[{j}].D", job["D"], low=1, high=10**6) for j, job in enumerate(jobs)]
@@ -163,7 +163,7 @@ def _inventory(machines: Ints, chunks: int, *, cloud: bool, storage: list[int | 
         cloud=tuple(s >= servers for s in range(len(names))),
         capacity=capacity,
         workers=tuple(MachineType(f"w{m}", tuple(units[m].tolist()), Fraction(1)) for m in range(types)),
-        pss=(MachineType("ps", tuple(units[types].tolist()), Fraction(1)),),
+        parameter_servers=(MachineType("ps", tuple(units[types].tolist()), Fraction(1)),),
         storage=(*storage, *[None] * cloud),
     )
 

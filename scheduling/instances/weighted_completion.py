@@ -49,8 +49,11 @@ class WeightedInstance:
 
     def ledger(self, *, times: int = 1) -> Ledger:
         """An empty ledger of `times` T slots, from slot 1."""
-        if times * self.T * self.inventory.capacity.size > MOST_CELLS:
-            raise InvalidField("T", f"expected at most {MOST_CELLS} cells of {times} T x servers x resources")
+        cells = times * self.T * self.inventory.capacity.size
+        if cells > MOST_CELLS:
+            raise InvalidField(
+                "T", f"expected at most {MOST_CELLS} cells of {times} T x servers x resources, got {cells}"
+            )
         return Ledger(self.inventory, start=1, slots=times * self.T)
 
 
@@ -65,8 +68,9 @@ def read_weighted(document: object) -> WeightedInstance:
     slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
     inventory = _read_inventory(root, architecture)
     tau = None if root.get("tau") is None else check_integer("tau", root["tau"], low=1, high=MOST_SLOTS)
-    if max(slots, tau or 1) * inventory.capacity.size > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources")
+    cells = max(slots, tau or 1) * inventory.capacity.size
+    if cells > MOST_CELLS:
+        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources, got {cells}")
     bids, ids = _read_jobs(root, inventory, architecture, last=max(slots, tau or 1))
     return WeightedInstance(
         T=slots,
@@ -85,10 +89,10 @@ def read_weighted(document: object) -> WeightedInstance:
 def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
     servers = check_list("servers", root["servers"])
     if not servers:
-        raise InvalidField("servers", "expected at least one server")
+        raise InvalidField("servers", "expected at least one server, got none")
     resources = len(check_list("servers[0]", servers[0]))
     if not resources:
-        raise InvalidField("servers[0]", "expected at least one resource")
+        raise InvalidField("servers[0]", "expected at least one resource, got none")
     capacity = [_read_vector(f"servers[{s}]", row, resources) for s, row in enumerate(servers)]
     ring = architecture is Architecture.RING
     if not ring and "bw" not in root:
@@ -98,7 +102,7 @@ def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
     for kind in ("workers", "pss"):
         rows = check_list(kind, root.get(kind) or [])
         if not rows and not (ring and kind == "pss"):
-            raise InvalidField(kind, "expected at least one type")
+            raise InvalidField(kind, "expected at least one type, got none")
         kinds[kind] = tuple(_read_type(kind, i, row, resources, bandwidth) for i, row in enumerate(rows))
     return Inventory(
         resources=tuple(f"r{r}" for r in range(resources)),
@@ -106,16 +110,16 @@ def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
         cloud=(False,) * len(servers),
         capacity=np.array(capacity, dtype=np.int64),
         workers=kinds["workers"],
-        pss=kinds["pss"],
+        parameter_servers=kinds["pss"],
     )
 
 
 def _read_type(kind: str, i: int, row: object, resources: int, bandwidth: int | None) -> MachineType:
     demand = tuple(_read_vector(f"{kind}[{i}]", row, resources))
     if not any(demand):
-        raise InvalidField(f"{kind}[{i}]", "expected at least one number above zero")
+        raise InvalidField(f"{kind}[{i}]", "expected a demand of at least one resource, got none")
     if bandwidth is not None and not demand[bandwidth]:
-        raise InvalidField(f"{kind}[{i}][{bandwidth}]", "expected a bandwidth above zero")
+        raise InvalidField(f"{kind}[{i}][{bandwidth}]", "expected a bandwidth above 0, got 0")
     # A ring reserves no bandwidth towards servers, so what its workers have matters nowhere.
     rate = Fraction(1) if bandwidth is None else Fraction(demand[bandwidth])
     return MachineType(name=f"{kind[0]}{i}", demand=demand, bandwidth_mbps=rate)
@@ -129,7 +133,7 @@ def _read_jobs(
     for i, job in enumerate(check_list("jobs", root["jobs"])):
         bid, name = _read_job(f"jobs[{i}]", job, inventory, architecture)
         if str(name) in {str(other) for other in ids}:
-            raise InvalidField(f"jobs[{i}].id", f"{shown(name)} is taken by an earlier job")
+            raise InvalidField(f"jobs[{i}].id", f"expected a unique id, got {shown(name)} again")
         if bid.arrival > last:
             raise InvalidField(f"jobs[{i}].a", f"expected 1 to {last}, got {bid.arrival}")
         bids.append(bid)
@@ -150,11 +154,11 @@ def _read_job(where: str, row: object, inventory: Inventory, architecture: Archi
         id=str(name),
         arrival=check_integer(f"{where}.a", job["a"], low=1, high=MOST_SLOTS),
         epochs=check_integer(f"{where}.E", job["E"], low=1),
-        # More workers than machines exist are never placed, so this bound loses nothing but a run out of memory.
+        # More workers than machines exist are never placed, so this bound changes no result and limits memory.
         chunks=check_integer(f"{where}.D", job["D"], low=1, high=100_000),
         minibatches=check_integer(f"{where}.K", job["K"], low=1),
         worker_time=_read_times(f"{where}.v", job["v"], workers),
-        ps_time=() if ring else _read_times(f"{where}.U", job["U"], len(inventory.pss)),
+        ps_time=() if ring else _read_times(f"{where}.U", job["U"], len(inventory.parameter_servers)),
         # One transfer is given; gradients are pushed and parameters pulled (eq. 1).
         transfer_time=tuple(2 * time for time in _read_times(f"{where}.comm", job["comm"], workers)),
         delay=(0,) * len(inventory.servers),
@@ -178,7 +182,7 @@ def _read_usage(root: Json, inventory: Inventory, tau: int | None) -> Ints | Non
     if root.get("beta") is None:
         return None
     if tau is None:
-        raise InvalidField("tau", "missing, though beta says what is in use before it")
+        raise InvalidField("tau", "missing; beta states the use before slot tau")
     used = np.zeros((tau - 1, *inventory.capacity.shape), dtype=np.int64)
     for s, table in enumerate(check_list("beta", root["beta"], length=len(inventory.servers))):
         for r, row in enumerate(check_list(f"beta[{s}]", table, length=len(inventory.resources))):

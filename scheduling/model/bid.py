@@ -14,7 +14,7 @@ TIMES_KEPT: Final = 4096
 
 
 class Architecture(StrEnum):
-    """How a job's workers exchange gradients."""
+    """The way in which a job's workers exchange gradients."""
 
     PS = "ps"
     """Through parameter servers."""

@@ -11,7 +11,7 @@ from scheduling.model.types import Json
 
 
 class Reason(StrEnum):
-    """Why a bid was rejected."""
+    """The reason of a rejection."""
 
     PRICE = "price"
     """Every schedule that fits costs at least its value."""

@@ -14,7 +14,7 @@ INVENTORY = Inventory(
     cloud=(False, False),
     capacity=np.array([[2, 0], [0, 2]]),
     workers=(MachineType("worker", (1, 0), Fraction(100)),),
-    pss=(MachineType("ps", (0, 1), Fraction(200)),),
+    parameter_servers=(MachineType("ps", (0, 1), Fraction(200)),),
 )
 """Server a has room for two workers, and server b has room for two parameter servers."""
 

@@ -49,7 +49,7 @@ class Inventory:
     cloud: tuple[bool, ...]
     capacity: Ints = field(repr=False)
     workers: tuple[MachineType, ...]
-    pss: tuple[MachineType, ...]
+    parameter_servers: tuple[MachineType, ...]
     storage: tuple[int | None, ...] = ()
     """Storage of each server for data chunks, in one unit for all servers (bytes in live clusters); None: no limit.
 
@@ -61,7 +61,10 @@ class Inventory:
         if self.capacity.shape != shape:
             raise InvalidField("capacity", f"expected shape {shape}, got {self.capacity.shape}")
         if self.capacity.dtype != np.int64 or (self.capacity < 0).any():
-            raise InvalidField("capacity", "expected non-negative 64-bit integers")
+            raise InvalidField(
+                "capacity",
+                f"expected non-negative 64-bit integers, got other {self.capacity.dtype} numbers",
+            )
         if len(self.cloud) != len(self.servers):
             raise InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
         if self.storage and len(self.storage) != len(self.servers):
@@ -69,16 +72,18 @@ class Inventory:
         for s, limit in enumerate(self.storage):
             if limit is not None and limit < 0:
                 raise InvalidField(f"storage[{s}]", f"expected at least 0, got {limit}")
-        for kind, types in (("workers", self.workers), ("pss", self.pss)):
+        for kind, types in (("workers", self.workers), ("parameter_servers", self.parameter_servers)):
             for i, machine in enumerate(types):
                 self._check_type(f"{kind}[{i}]", machine)
         self.capacity.flags.writeable = False
 
     def _check_type(self, where: str, machine: MachineType) -> None:
         if len(machine.demand) != len(self.resources):
-            raise InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers")
+            raise InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers, got {len(machine.demand)}")
         if min(machine.demand) < 0 or not any(machine.demand):
-            raise InvalidField(f"{where}.demand", "expected non-negative integers, at least one above zero")
+            raise InvalidField(
+                f"{where}.demand", f"expected non-negative integers, at least one above 0, got {machine.demand}"
+            )
         if machine.bandwidth_mbps <= 0:
             raise InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
 
@@ -90,7 +95,7 @@ class Inventory:
     @cached_property
     def ps_demand(self) -> Ints:
         """Demand of every PS type, P x R, read-only."""
-        return _demand(self.pss, len(self.resources))
+        return _demand(self.parameter_servers, len(self.resources))
 
     @cached_property
     def total(self) -> Ints:
@@ -117,8 +122,8 @@ class Inventory:
         return self._room(self.ps_demand)
 
     def _room(self, demands: Ints) -> tuple[int, ...]:
-        asked = ((demand, demand > 0) for demand in demands)
-        return tuple(int((self.capacity[:, some] // demand[some]).min(axis=1).sum()) for demand, some in asked)
+        needed = ((demand, demand > 0) for demand in demands)
+        return tuple(int((self.capacity[:, some] // demand[some]).min(axis=1).sum()) for demand, some in needed)
 
 
 def _demand(types: tuple[MachineType, ...], resources: int) -> Ints:

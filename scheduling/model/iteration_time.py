@@ -1,4 +1,4 @@
-"""How long a mini-batch takes, with parameter servers or in a ring (Ring-AllReduce); its inverse is a worker's rate.
+"""Duration of a mini-batch, with parameter servers or in a ring (Ring-AllReduce); its inverse is a worker's rate.
 
 `scheduling.model.progress` computes from it what a schedule has done. `scheduling.best_response.rigid.durations` has
 the same formulas for every number of workers at once.

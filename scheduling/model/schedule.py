@@ -1,4 +1,4 @@
-"""Where and when a job runs."""
+"""Schedules: the servers and slots in which a job runs."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -35,7 +35,7 @@ class Placement:
 
     def machine(self, inventory: Inventory) -> MachineType:
         """Return the machine type that this placement holds."""
-        return (inventory.workers if self.role is Role.WORKER else inventory.pss)[self.type]
+        return (inventory.workers if self.role is Role.WORKER else inventory.parameter_servers)[self.type]
 
     def until(self, slot: int) -> "Placement":
         """Return the part before `slot`; the placement has to start before `slot`."""

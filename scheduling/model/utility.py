@@ -285,7 +285,7 @@ class PiecewiseLinear(_Form):
 def _check_falling(field: str, numbers: tuple[float, ...]) -> None:
     for i, (before, after) in enumerate(pairwise(numbers)):
         if after > before:
-            raise InvalidField(f"{field}[{i + 1}]", f"value may not rise with time: {after:g} after {before:g}")
+            raise InvalidField(f"{field}[{i + 1}]", f"expected at most {before:g}, the value before, got {after:g}")
 
 
 FORMS: dict[str, type[Any]] = {

@@ -13,7 +13,7 @@ LARGEST_INTEGER = 10**9
 LARGEST_EXACT = 2**53
 """Every whole number up to this is exactly representable as a double."""
 LARGEST_MONEY = 1e12
-"""Above this a cent is below the resolution of a double, so counter-offers would not be exact."""
+"""Largest value, money. Above it a double does not resolve a cent, so counter-offers would not be exact."""
 
 
 def shown(value: object) -> str:

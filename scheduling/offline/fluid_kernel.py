@@ -20,7 +20,7 @@ class Modes(NamedTuple):
     speed: Floats
     """Share of the job's work that is done in a slot, at most, M."""
     use: Floats
-    """Of each good that is then held, M x G."""
+    """Use of each resource and rounding cut, M x G."""
     first: Ints
     """The first slot, M."""
 
@@ -40,11 +40,11 @@ class Pieces(NamedTuple):
 
 @kernel
 def respond(
-    modes: Modes, prices: Floats, worth: Floats, willing: NDArray[np.bool_], best: Floats, until: Ints, taken: Floats
+    modes: Modes, prices: Floats, value_at: Floats, willing: NDArray[np.bool_], best: Floats, until: Ints, taken: Floats
 ) -> None:
     """The greatest payoff of each job, the completion it chooses (-1: none), and what all of them hold.
 
-    Prices are T x G, worth is J x (T + 2): of completion at slot 0..T, and later, where nothing costs anything.
+    Prices are T x G, values are J x (T + 2): of completion at slot 0..T, and later, where nothing costs anything.
     A job that is not willing has to run. `best` and `until` are J, `taken` is T x G.
     """
     slots = prices.shape[0]
@@ -59,21 +59,21 @@ def respond(
             np.empty(size, np.int64),
             np.empty(size, np.int64),
         )
-        best[j], until[j] = _choose(modes, begin, end, prices, worth[j], willing[j], pieces)
+        best[j], until[j] = _choose(modes, begin, end, prices, value_at[j], willing[j], pieces)
         if 0 <= until[j] <= slots:
-            count, _, _ = _fill(modes, begin, end, prices, until[j], worth[j], -np.inf, pieces)
+            count, _, _ = _fill(modes, begin, end, prices, until[j], value_at[j], -np.inf, pieces)
             _take(modes, pieces, count, taken)
 
 
 @inner
 def _choose(
-    modes: Modes, begin: int, end: int, prices: Floats, worth: Floats, willing: bool, pieces: Pieces
+    modes: Modes, begin: int, end: int, prices: Floats, value_at: Floats, willing: bool, pieces: Pieces
 ) -> tuple[float, int]:
     slots = prices.shape[0]
     most, choice = (0.0, -1) if willing else (-np.inf, -1)
-    if worth[slots + 1] > most:
-        most, choice = worth[slots + 1], slots + 1
-    _, payoff, at = _fill(modes, begin, end, prices, slots, worth, most, pieces)
+    if value_at[slots + 1] > most:
+        most, choice = value_at[slots + 1], slots + 1
+    _, payoff, at = _fill(modes, begin, end, prices, slots, value_at, most, pieces)
     if payoff > most:
         most, choice = payoff, at
     return most, choice
@@ -81,12 +81,12 @@ def _choose(
 
 @inner
 def _fill(
-    modes: Modes, begin: int, end: int, prices: Floats, slots: int, worth: Floats, floor: float, pieces: Pieces
+    modes: Modes, begin: int, end: int, prices: Floats, slots: int, value_at: Floats, floor: float, pieces: Pieces
 ) -> tuple[int, float, int]:
     """The cheapest pieces of slots before `slots` that hold a job's work: how many; the best payoff, and its slot.
 
     Adding slots one by one, the dearest pieces fall out: what is left is the least cost of completion by each slot.
-    Worth never rises, so nothing later is better than worth alone.
+    The value never rises, so no later completion is better than its value alone.
     """
     count, held, cost = 0, 0.0, 0.0
     most, choice = floor, -1
@@ -95,7 +95,7 @@ def _fill(
     for m in range(begin, end):
         first = min(first, modes.first[m])
     for t in range(first, slots):
-        if worth[t + 1] <= most:
+        if value_at[t + 1] <= most:
             break
         for m in range(begin, end):
             values[m - begin] = 0.0
@@ -104,7 +104,7 @@ def _fill(
         count, held, cost = _add_slot(modes, begin, end, values, t, pieces, count, held, cost)
         if held >= ENOUGH:
             spare = max(0.0, held - 1.0)
-            payoff = worth[t + 1] - max(0.0, cost - spare * pieces.slope[0])
+            payoff = value_at[t + 1] - max(0.0, cost - spare * pieces.slope[0])
             if payoff > most:
                 most, choice = payoff, t + 1
     return count, most, choice

@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Floats
 from scheduling.offline.fluid import make_fluid
-from scheduling.offline.question import Question
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
@@ -30,17 +30,17 @@ class Solved:
 
 
 class Program:
-    """Columns of completions, with what each is worth; a job has at most one, or exactly one where it has to run."""
+    """Columns of completions with their values; a job has at most one, or exactly one where it has to run."""
 
-    def __init__(self, question: Question, most: int, fixing: Filter | None) -> None:
-        self.question = question
+    def __init__(self, problem: OfflineProblem, most: int, fixing: Filter | None) -> None:
+        self.problem = problem
         self.fixing = fixing
         """Drops columns of schedules that are worse than what is known."""
         self.rows = IntegerProgram()
         self._most = most
-        self._worth = make_fluid(question).worth
+        self._value_at = make_fluid(problem).value_at
         self._ends: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        """Columns of each job's completions and what they are worth."""
+        """Columns of each job's completions, with their values."""
 
     def column(self, low: float = 0.0, high: float = 1.0, *, cost: float = 0.0, whole: bool = True) -> int:
         """A number, whole or not; raises TooLarge."""
@@ -50,36 +50,36 @@ class Program:
 
     def open_job(self, i: int) -> None:
         """Begin with a job: complete after the end, where nothing is counted, if that may be."""
-        if np.isfinite(self._worth[i, -1]) and self.may_complete(i, self.question.slots + 1):
-            self._add(i, float(self._worth[i, -1]))
+        if np.isfinite(self._value_at[i, -1]) and self.may_complete(i, self.problem.slots + 1):
+            self._add(i, float(self._value_at[i, -1]))
 
     def may_complete(self, i: int, at: int) -> bool:
         """Whether that can be better than what is known."""
         return self.fixing is None or self.fixing.completes(i, at)
 
     def loses_by_waiting(self, i: int, at: int) -> bool:
-        """Whether it is worth less a slot later, or that is after the end."""
-        return at == self.question.slots or bool(self._worth[i, at + 1] < self._worth[i, at])
+        """Return whether completion a slot later has less value, or is after the end."""
+        return at == self.problem.slots or bool(self._value_at[i, at + 1] < self._value_at[i, at])
 
     def completion(self, i: int, at: int) -> int:
         """A binary column: job i is complete at this slot, counted from the start."""
-        return self._add(i, float(self._worth[i, at]))
+        return self._add(i, float(self._value_at[i, at]))
 
-    def _add(self, i: int, worth: float) -> int:
-        column = self.column(cost=-worth)
-        self._ends[i].append((column, worth))
+    def _add(self, i: int, value: float) -> int:
+        column = self.column(cost=-value)
+        self._ends[i].append((column, value))
         return column
 
     def solve(self, left: Left) -> Solved:
-        """To the optimum, or for as long as there is time."""
+        """Solve to the optimum, or until no time is left."""
         self.close()
         if not self.rows.columns:
             return self.better(0.0, 0.0, optimal=True)
         solution = self.rows.solve(left)
         found = None if solution.values is None else self.total(solution.values)
         # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
-        worth = found if found is not None and solution.optimal else -solution.bound
-        return self.better(worth, found, optimal=solution.optimal)
+        value = found if found is not None and solution.optimal else -solution.bound
+        return self.better(value, found, optimal=solution.optimal)
 
     def relax(self, left: Left) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""
@@ -87,18 +87,18 @@ class Program:
         bound = self.rows.solve(left, whole=False).bound if self.rows.columns else 0.0
         return self.better(-bound, None, optimal=False)
 
-    def better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
+    def better(self, value: float, found: float | None, *, optimal: bool) -> Solved:
         """As the objective counts. What was dropped is worse than what is known, which may be the best there is."""
-        sign = 1.0 if self.question.most else -1.0
+        sign = 1.0 if self.problem.most else -1.0
         if self.fixing is not None:
-            worth = max(worth, self.fixing.incumbent)
-        bound = sign * worth if np.isfinite(worth) else None
+            value = max(value, self.fixing.incumbent)
+        bound = sign * value if np.isfinite(value) else None
         return Solved(bound, None if found is None else sign * found, optimal and bound is not None)
 
     def close(self) -> None:
         """Write the rows of jobs: each is complete once at most, or exactly once if it has to run."""
-        low = 0.0 if self.question.most else 1.0
-        for i in range(len(self.question.bids)):
+        low = 0.0 if self.problem.most else 1.0
+        for i in range(len(self.problem.bids)):
             self.rows.row([(column, 1.0) for column, _ in self._ends[i]], low=low, high=1.0)
 
     def only_better(self, known: float) -> None:
@@ -107,15 +107,15 @@ class Program:
             self.fixing.incumbent = max(self.fixing.incumbent, known)
 
     def total(self, values: Floats) -> float:
-        """What a solution's completions are worth: more is better."""
-        return sum(worth for ends in self._ends.values() for column, worth in ends if values[column] > 0.5)
+        """Return the sum of values of a solution's completions; more is better."""
+        return sum(value for ends in self._ends.values() for column, value in ends if values[column] > 0.5)
 
-    def worth_of(self, ends: dict[int, int]) -> float:
-        """What it is worth that these jobs are complete at these slots, and the others later or not at all."""
+    def value_of(self, ends: dict[int, int]) -> float:
+        """Return the total value if these jobs complete at these slots, and the others later or not at all."""
         total = 0.0
-        for i, worth in enumerate(self._worth):
-            later = float(worth[-1])
-            total += float(worth[ends[i]]) if i in ends else max(0.0, later) if self.question.most else later
+        for i, value_at in enumerate(self._value_at):
+            later = float(value_at[-1])
+            total += float(value_at[ends[i]]) if i in ends else max(0.0, later) if self.problem.most else later
         return total
 
 
@@ -124,7 +124,7 @@ class Cells:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._free = program.question.free()
+        self._free = program.problem.free()
         self._held: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
 
     def hold(self, column: int, server: int, demand: Sequence[int], start: int, end: int) -> None:

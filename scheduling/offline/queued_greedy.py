@@ -7,7 +7,7 @@ from scheduling.offline.queued_job import QueuedJob
 from scheduling.solvers.time_limit import Left
 
 TRIALS = 100_000
-"""How often a job is offered a worker, in all orders."""
+"""Largest number of trials of a job on a worker, over all orders."""
 AWAY = -1
 """No worker: in the cloud."""
 

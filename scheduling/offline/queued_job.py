@@ -6,16 +6,16 @@ import numpy as np
 
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
-from scheduling.offline.question import Question
+from scheduling.offline.problem import OfflineProblem
 from scheduling.preemptive.workers import Workers
 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """Slots are counted from the question's start."""
+    """Slots are counted from the problem's start."""
 
     type: int
-    """Of its workers."""
+    """Type of its workers."""
     chunks: int
     each: int
     """Slots of a chunk with communication (p0)."""
@@ -23,7 +23,7 @@ class QueuedJob:
     """And without, where the whole job is in the cloud (p1)."""
     arrival: int
     ready: dict[int, int]
-    """By worker of the edge: the first slot in which it has the data."""
+    """First slot in which a worker of the edge has the data, by worker."""
     cloud: int | None
     """The same of the cloud; None: there is none."""
 
@@ -42,8 +42,8 @@ class QueuedJob:
         return next((by for by in range(slots + 1) if self.can(by)), slots + 1)
 
 
-def queued_job(i: int, bid: Bid, question: Question, workers: Workers) -> QueuedJob:
-    """Job i of a question, of a workers that counts in slots.
+def queued_job(i: int, bid: Bid, problem: OfflineProblem, workers: Workers) -> QueuedJob:
+    """Job i of a problem, of a workers that counts in slots.
 
     Raises
     ------
@@ -52,14 +52,14 @@ def queued_job(i: int, bid: Bid, question: Question, workers: Workers) -> Queued
     """
     task = workers.task(bid)
     if task is None:
-        raise InvalidField("bids", f"job {bid.id} has nowhere to run")
+        raise InvalidField("bids", f"expected jobs that some server can host, got job {bid.id}")
     kind = task.worker
     batches = bid.epochs * bid.minibatches
     alone = batches * (bid.worker_time[kind] + bid.ps_time[workers.ps_type(bid)])
     each = alone + batches * bid.transfer_time[kind]
     if each.denominator != 1 or alone.denominator != 1:
         raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, got {each} and {alone}")
-    arrival, cloud = bid.arrival - question.start, np.array(question.inventory.cloud)
+    arrival, cloud = bid.arrival - problem.start, np.array(problem.inventory.cloud)
     clouds = [bid.delay[s] for s in np.flatnonzero(cloud & (workers.count[:, kind] > 0)).tolist()]
     return QueuedJob(
         type=kind,

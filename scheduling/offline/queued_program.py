@@ -4,8 +4,8 @@ from collections import defaultdict
 from itertools import pairwise
 from math import ceil
 
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.program import Solved, TooLarge
-from scheduling.offline.question import Question
 from scheduling.offline.queued_greedy import queued_greedy
 from scheduling.offline.queued_job import QueuedJob, queued_job
 from scheduling.preemptive.workers import Workers
@@ -13,7 +13,7 @@ from scheduling.solvers.milp import NEAR, IntegerProgram
 from scheduling.solvers.time_limit import Left
 
 
-def queued_optimum(question: Question, most: int, left: Left) -> Solved:
+def queued_optimum(problem: OfflineProblem, most: int, left: Left) -> Solved:
     """Chunks of a job are dealt to workers of the edge and to the cloud, where none waits.
 
     Parameters
@@ -32,29 +32,29 @@ def queued_optimum(question: Question, most: int, left: Left) -> Solved:
     Notes
     -----
     A job has workers of its ideal type only, so jobs of one type do not meet those of another: a program for each.
-    It is asked for less than the best schedule that jobs one after another come to, and that bounds each completion.
+    The solver looks for less than the objective of the best list schedule, which bounds each completion.
     """
-    workers = Workers(question.inventory, 1)
+    workers = Workers(problem.inventory, 1)
     of_type: dict[int, list[QueuedJob]] = defaultdict(list)
-    for i, bid in enumerate(question.bids):
-        job = queued_job(i, bid, question, workers)
+    for i, bid in enumerate(problem.bids):
+        job = queued_job(i, bid, problem, workers)
         of_type[job.type].append(job)
-    since = -float(sum(bid.arrival - question.start for bid in question.bids))
+    since = -float(sum(bid.arrival - problem.start for bid in problem.bids))
     total = Solved(since, since, optimal=True)
     for jobs in sorted(of_type.values(), key=len):
-        total = _both(total, _least(question, jobs, most, left))
+        total = _both(total, _least(problem, jobs, most, left))
     return total
 
 
-def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> Solved:
+def _least(problem: OfflineProblem, jobs: list[QueuedJob], most: int, left: Left) -> Solved:
     """The least sum of completions of jobs of one type, counted from the start."""
     if sum(len(job.ready) for job in jobs) > most:
         raise TooLarge(f"more than {most} pairs of a job and a worker")
-    alone = [job.earliest(question.slots) for job in jobs]
-    last = question.slots + question.open_end
+    alone = [job.earliest(problem.slots) for job in jobs]
+    last = problem.slots + problem.open_end
     if max(alone) > last:
         return Solved(None, None, optimal=False)
-    ends = queued_greedy(jobs, question.slots, left)
+    ends = queued_greedy(jobs, problem.slots, left)
     known = sum(ends) if max(ends) <= last else None
     if known == sum(alone):
         return Solved(known, known, optimal=True)
@@ -63,7 +63,7 @@ def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> 
         for job, first in zip(jobs, alone, strict=True):
             # The others take at least what they take alone.
             until = last if known is None else min(last, known - 1 - sum(alone) + first)
-            program.add(job, range(first, min(until, question.slots) + 1), late=until > question.slots)
+            program.add(job, range(first, min(until, problem.slots) + 1), late=until > problem.slots)
     except TooLarge:
         return Solved(sum(alone), known, optimal=False)
     program.share_workers()
@@ -71,7 +71,7 @@ def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> 
 
 
 def _both(one: Solved, other: Solved) -> Solved:
-    """Of jobs that have nothing to do with each other."""
+    """Return the sum of the results of two independent sets of jobs."""
     bound = None if one.bound is None or other.bound is None else one.bound + other.bound
     found = None if one.incumbent is None or other.incumbent is None else one.incumbent + other.incumbent
     return Solved(bound, found, one.optimal and other.optimal)
@@ -82,11 +82,11 @@ class _Program:
 
     Notes
     -----
-    Binary F_j(b): job j is complete by slot b. x_jw(b): chunks of j on worker w where F_j(b), else 0, so with those in
-    the cloud all of them are D_j F_j(b). A worker does one job in a slot: given all completions, earliest first keeps
-    them if from any slot a to any slot b there is time for all chunks that are ready no sooner than a and due by b:
-    sum_j p0_j x_jw(b) <= b - a. That holds for whole slots, too. In the cloud chunks take p0, or p1 where the whole job
-    is there.
+    F_j(b) is binary: job j is complete by slot b. x_jw(b) is the number of chunks of j on worker w if F_j(b) = 1, and
+    0 otherwise; with those in the cloud they sum to D_j F_j(b). A worker processes one job in a slot. Given all
+    completions, the earliest-deadline order keeps them if all slots a < b have room for the chunks that are ready at a
+    or later and due by b: sum_j p0_j x_jw(b) <= b - a. This holds for whole slots, too. In the cloud a chunk takes p0,
+    or p1 if the whole job is there.
     """
 
     def __init__(self, most: int) -> None:
@@ -94,7 +94,7 @@ class _Program:
         self._jobs: list[tuple[QueuedJob, range]] = []
         self._done: list[int] = []
         self._on: list[dict[int, list[int]]] = []
-        """By job and worker: x at the slots of the job's span."""
+        """Columns x at the slots of the job's span, by job and worker."""
 
     def add(self, job: QueuedJob, span: range, *, late: bool) -> None:
         """A job that is complete in some slot of the span, or `late`: in the one after it, without any worker."""

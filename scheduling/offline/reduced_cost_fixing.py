@@ -8,14 +8,14 @@ from scheduling.model.types import Floats, Ints
 from scheduling.offline.duality import Market, Proof
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import Modes, respond
-from scheduling.offline.question import Question
+from scheduling.offline.problem import OfflineProblem
 
 SLACK = 1e-7
 """Relative tolerance of comparisons, so that rounding does not remove a column that is equally good."""
 
 
 class Filter(Protocol):
-    """Which columns a program is to have."""
+    """The columns that a program may have."""
 
     incumbent: float
     """Value of the incumbent; excluded columns lead to no better value. Larger is better for every objective."""
@@ -31,13 +31,13 @@ class ReducedCostFixing:
     """Whether a schedule with some column can be as good as the incumbent.
 
     With the bound B = sum_j best_j + capacity sold that prices prove, a schedule in which job j has a payoff of x at
-    these prices comes to B - best_j + x at most.
+    these prices has at most B - best_j + x.
     """
 
-    def __init__(self, question: Question, proof: Proof, incumbent: float) -> None:
-        self.incumbent = incumbent if question.most else -incumbent
+    def __init__(self, problem: OfflineProblem, proof: Proof, incumbent: float) -> None:
+        self.incumbent = incumbent if problem.most else -incumbent
         """More is better, whatever the objective."""
-        self._fluid = make_fluid(question)
+        self._fluid = make_fluid(problem)
         market = Market(self._fluid)
         self._value = market.ask(proof.prices * self._fluid.supply).value
         self._best = market.best.copy()
@@ -49,12 +49,12 @@ class ReducedCostFixing:
     def completes(self, i: int, at: int) -> bool:
         """Whether job i may be complete at this slot, counted from the start; T + 1: later than the end."""
         later = at > len(self._prices)
-        return self._may(i, float(self._fluid.worth[i, -1] if later else self._by_slot[i, at]))
+        return self._may(i, float(self._fluid.value_at[i, -1] if later else self._by_slot[i, at]))
 
     def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
         """Whether it may also hold G resources and rounding cuts in all slots [start, end)."""
         cost = float(use @ (self._sold[end] - self._sold[start]))
-        return self._may(i, float(self._fluid.worth[i, at]) - cost)
+        return self._may(i, float(self._fluid.value_at[i, at]) - cost)
 
     def _may(self, i: int, payoff: float) -> bool:
         slack = SLACK * (abs(self._value) + abs(self.incumbent) + abs(float(self._best[i])))
@@ -64,8 +64,8 @@ class ReducedCostFixing:
 def _payoffs(fluid: Fluid, prices: Floats) -> Floats:
     """Worth less the least cost of completion by slot 0..T, J x (T + 1); minus infinity where that cannot be."""
     slots = len(prices)
-    found = np.full((len(fluid.worth), slots + 1), -np.inf)
-    for i, worth in enumerate(fluid.worth):
+    found = np.full((len(fluid.value_at), slots + 1), -np.inf)
+    for i, value_at in enumerate(fluid.value_at):
         rows = np.arange(fluid.modes.begin[i], fluid.modes.begin[i + 1])
         copies = np.tile(rows, slots + 1)
         # A job for each completion, which is worth something until then only.
@@ -77,7 +77,7 @@ def _payoffs(fluid: Fluid, prices: Floats) -> Floats:
         )
         until = np.full((slots + 1, slots + 2), -np.inf)
         for at in range(slots + 1):
-            until[at, : at + 1] = worth[at]
+            until[at, : at + 1] = value_at[at]
         nobody = np.zeros(slots + 1, dtype=np.bool_)
         respond(modes, prices, until, nobody, found[i], np.zeros(slots + 1, np.int64), np.zeros_like(prices))
     return found

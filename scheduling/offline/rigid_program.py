@@ -9,8 +9,8 @@ import numpy as np
 from scheduling.best_response.rigid.durations import durations
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.types import Ints
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.program import Cells, Program
-from scheduling.offline.question import Question
 from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.offline.rounding_cuts import ResourcesAndCuts
 from scheduling.policies.base import Objective
@@ -28,7 +28,7 @@ class _Size(NamedTuple):
     slots: int
 
 
-def rigid_program(question: Question, most: int, fixing: Filter | None = None) -> Program:
+def rigid_program(problem: OfflineProblem, most: int, fixing: Filter | None = None) -> Program:
     """Every rigid schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -38,19 +38,19 @@ def rigid_program(question: Question, most: int, fixing: Filter | None = None) -
     and y workers on the host, B z >= b (n h - y), which says nothing where h = 0. For welfare (DPS, eq. 12) each host
     has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
     """
-    program = Program(question, most, fixing)
-    cells, resources = Cells(program), ResourcesAndCuts(question.inventory)
-    inventory = question.inventory
+    program = Program(problem, most, fixing)
+    cells, resources = Cells(program), ResourcesAndCuts(problem.inventory)
+    inventory = problem.inventory
     rooms = _Rooms(
         machines(inventory.capacity, inventory.worker_demand), machines(inventory.capacity, inventory.ps_demand)
     )
-    for i, bid in enumerate(question.bids):
+    for i, bid in enumerate(problem.bids):
         program.open_job(i)
-        ready = bid.arrival + np.array(bid.delay) - question.start
-        for size in _sizes(bid, question, int(rooms.worker.sum(axis=0).max(initial=0))):
-            for start in range(max(0, bid.arrival - question.start), question.slots - size.slots - question.tail + 1):
+        ready = bid.arrival + np.array(bid.delay) - problem.start
+        for size in _sizes(bid, problem, int(rooms.worker.sum(axis=0).max(initial=0))):
+            for start in range(max(0, bid.arrival - problem.start), problem.slots - size.slots - problem.tail + 1):
                 able = np.flatnonzero(ready <= start).tolist()
-                job = _Job(program, cells, i, size, start, start + size.slots + question.tail)
+                job = _Job(program, cells, i, size, start, start + size.slots + problem.tail)
                 if not job.may(resources):
                     continue
                 if size.spread:
@@ -68,12 +68,12 @@ class _Rooms(NamedTuple):
     ps: Ints
 
 
-def _sizes(bid: Bid, question: Question, room: int) -> Iterator[_Size]:
+def _sizes(bid: Bid, problem: OfflineProblem, room: int) -> Iterator[_Size]:
     most = min(bid.chunks, room)
-    table = durations(bid, most=most, slots=question.slots)
+    table = durations(bid, most=most, slots=problem.slots)
     ring = bid.architecture is Architecture.RING
     for spread, w, p in np.ndindex(table.shape[:3]):
-        shortest = question.slots + 1
+        shortest = problem.slots + 1
         for n in range(2 if spread and ring else 1, most + 1):
             d = int(table[spread, w, p, n])
             if d < shortest:
@@ -101,7 +101,7 @@ class _Job(NamedTuple):
 
     def add_together(self, able: list[int]) -> None:
         """On one server, with one PS."""
-        inventory, size = self.program.question.inventory, self.size
+        inventory, size = self.program.problem.inventory, self.size
         demand = size.number * inventory.worker_demand[size.worker]
         if size.ps is not None:
             demand = demand + inventory.ps_demand[size.ps]
@@ -118,7 +118,7 @@ class _Job(NamedTuple):
         if rooms.worker[places, size.worker].sum() < size.number or (size.ps is not None and not hosts):
             return
         chosen = program.completion(self.i, self.start + size.slots)
-        demand = program.question.inventory.workers[size.worker].demand
+        demand = program.problem.inventory.workers[size.worker].demand
         workers = {}
         for s in places:
             workers[s] = program.column(0.0, float(min(rooms.worker[s, size.worker], size.number)))
@@ -129,15 +129,15 @@ class _Job(NamedTuple):
 
     def _add_pss(self, p: int, hosts: list[int], rooms: _Rooms, chosen: int, workers: dict[int, int]) -> None:
         program, rows, n = self.program, self.program.rows, self.size.number
-        inventory, one = program.question.inventory, program.question.objective is Objective.WELFARE
-        ratio = inventory.workers[self.size.worker].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+        inventory, one = program.problem.inventory, program.problem.objective is Objective.WELFARE
+        ratio = inventory.workers[self.size.worker].bandwidth_mbps / inventory.parameter_servers[p].bandwidth_mbps
         ratio = same_ceilings(ratio, n)
         most = [min(int(rooms.ps[s, p]), max(1, math.ceil(n * ratio))) for s in hosts]
         host = [program.column() for _ in hosts]
         pss = [program.column(0.0, float(number)) for number in most]
         rows.row([(column, 1.0) for column in host] + [(chosen, -1.0)], low=0.0, high=0.0 if one else math.inf)
         for k, s in enumerate(hosts):
-            self.cells.hold(pss[k], s, inventory.pss[p].demand, self.start, self.end)
+            self.cells.hold(pss[k], s, inventory.parameter_servers[p].demand, self.start, self.end)
             rows.row([(pss[k], 1.0), (host[k], -1.0)], low=0.0)
             rows.row([(pss[k], 1.0), (host[k], -float(most[k]))], high=0.0)
             enough = [(z, float(ratio.denominator)) for z in ([pss[k]] if one else pss)]

@@ -24,9 +24,9 @@ class ResourcesAndCuts:
         self.inventory = inventory
         self._steps = [(r, k) for r in range(len(inventory.resources)) for k in _steps(inventory, r)]
         self.worker = self._of(inventory.worker_demand)
-        """Of one worker of each type, W x G."""
+        """Use of one worker of each type, W x G."""
         self.ps = self._of(inventory.ps_demand)
-        """Of one parameter server of each type, P x G."""
+        """Use of one parameter server of each type, P x G."""
 
     def supply(self, free: Ints) -> Floats:
         """Return the supply of all servers, T x G, for free units T x S x R."""

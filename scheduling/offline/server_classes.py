@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.model.types import Ints
-from scheduling.offline.question import Question
+from scheduling.offline.problem import OfflineProblem
 from scheduling.preemptive.workers import machines
 
 
@@ -18,7 +18,7 @@ class ServerClass(NamedTuple):
     """Resources that can run out on one of them."""
 
 
-def server_classes(question: Question, demand: Ints) -> list[ServerClass]:
+def server_classes(problem: OfflineProblem, demand: Ints) -> list[ServerClass]:
     """Return the classes of servers that have room for any machine.
 
     Servers of a class have the same free units of scarce resources, and every job is ready on them at the same time.
@@ -28,13 +28,13 @@ def server_classes(question: Question, demand: Ints) -> list[ServerClass]:
     demand
         Demand of each machine type that may be placed, M x R.
     """
-    capacity, free = question.inventory.capacity, question.free()
-    delays = np.array([bid.delay for bid in question.bids], dtype=np.int64).reshape(-1, len(capacity))
+    capacity, free = problem.inventory.capacity, problem.free()
+    delays = np.array([bid.delay for bid in problem.bids], dtype=np.int64).reshape(-1, len(capacity))
     room = machines(capacity, demand)
     found: dict[bytes, ServerClass] = defaultdict(lambda: ServerClass([], []))
     for s in np.flatnonzero((room > 0).any(axis=1)).tolist():
         fits = room[s] > 0
-        if question.used is None:
+        if problem.used is None:
             scarce = _scarce(capacity[s], demand[fits], room[s, fits])
         else:
             scarce = np.flatnonzero(demand[fits].any(axis=0)).tolist()

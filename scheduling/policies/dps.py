@@ -55,7 +55,9 @@ class Dps(LearnedPricePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.eta_worker) != bool(self.eta_ps):
-            raise InvalidField("eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither")
+            raise InvalidField(
+                "eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither, got the other one only"
+            )
 
     @property
     def price_rule(self) -> PriceRule:
@@ -106,6 +108,6 @@ class Dps(LearnedPricePolicy):
             np.maximum(peak, self.density(bid, inventory, horizon=end - bid.arrival), out=peak)
         by_type = [
             tuple(float(peak[machine.demand.index(max(machine.demand))]) + 1.0 for machine in machines)
-            for machines in (inventory.workers, inventory.pss)
+            for machines in (inventory.workers, inventory.parameter_servers)
         ]
         return by_type[0], by_type[1]

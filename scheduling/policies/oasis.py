@@ -62,7 +62,9 @@ class Oasis(LearnedPricePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.log_low) != len(self.log_high):
-            raise InvalidField("log_high", f"expected {len(self.log_low)} numbers, as many as log_low has")
+            raise InvalidField(
+                "log_high", f"expected {len(self.log_low)} numbers, as in log_low, got {len(self.log_high)}"
+            )
         for r, (low, high) in enumerate(zip(self.log_low, self.log_high, strict=True)):
             if high < low:
                 raise InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
@@ -99,12 +101,17 @@ class Oasis(LearnedPricePolicy):
         both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
         if both.any():
             shared = inventory.resources[int(np.flatnonzero(both)[0])]
-            raise InvalidField("resources", f"OASiS keeps workers and PSs apart, but both ask for {shared}")
+            raise InvalidField(
+                "resources", f"expected workers and PSs apart, with their own resources, got {shared}, which both use"
+            )
         # A worker on the server of its PS needs no network. This model ignores that case and would promise too little.
         both = _hosts(inventory, inventory.worker_demand) & _hosts(inventory, inventory.ps_demand)
         if both.any():
             shared = inventory.servers[int(np.flatnonzero(both)[0])]
-            raise InvalidField("servers", f"OASiS keeps workers and PSs apart, but {shared} has room for both")
+            raise InvalidField(
+                "servers",
+                f"expected workers and PSs apart, on their own servers, got {shared}, which has room for both",
+            )
         if self.log_low and len(self.log_low) != len(inventory.resources):
             raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
 

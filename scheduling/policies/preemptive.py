@@ -117,7 +117,7 @@ class Preemptive(PolicyBase):
         if len(shared):
             name = inventory.resources[shared[0]]
             raise InvalidField(
-                "resources", f"{name} is shared by several machine types; each needs one of its own here"
+                "resources", f"expected a resource for each machine type, got {name}, which several types use"
             )
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:

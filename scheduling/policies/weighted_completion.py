@@ -60,7 +60,7 @@ class WeightedCompletion(PolicyBase):
     alpha: int = parameter(4, "Interval mode: rounds of a literal batch.", low=1, high=1000)
     selection: str = parameter(
         "maxweight",
-        "How a batch is packed: maxweight is the paper's A_maxweight; jain its rival, the greedy with deadlines of "
+        "How a batch is packed: maxweight is the paper's A_maxweight; jain the greedy algorithm with deadlines of "
         "Jain et al., in its own order, at no price and in interval mode alone.",
         choices=("maxweight", "jain"),
     )
@@ -126,7 +126,7 @@ class WeightedCompletion(PolicyBase):
     def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
         """Return the bid's rank in line for its weight times each factor, and whether that weight is positive.
 
-        Equal ranks lead to equal plans. None where weights also have to exceed a price.
+        Equal ranks lead to equal plans. None if weights also have to exceed a price.
         """
         if self.mode != "rolling" or self.lambda_ != 1.0:
             return None

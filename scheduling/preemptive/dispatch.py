@@ -1,4 +1,4 @@
-"""Where the chunks of a new job go: eq. (5), and the choice between edge and cloud."""
+"""Dispatch of the chunks of a new job: eq. (5), and the choice between edge and cloud."""
 
 from dataclasses import dataclass
 
@@ -21,20 +21,20 @@ NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Where a job's chunks go."""
+    """The workers that receive a job's chunks."""
 
     order: Ints
     """Number of each chunk's worker (`Workers` says which), in the order of placing; CLOUD."""
     workers: Ints
     """Numbers of the workers that take some, N, in order."""
     counts: Ints
-    """How many each of them takes, N."""
+    """Number of chunks that each of them takes, N."""
     cloud_chunks: tuple[Chunks, ...]
-    """Those in the cloud."""
+    """Chunks in the cloud."""
     alone: bool
     """The whole job is in the cloud: without communication (zeta = 1)."""
     handicap: int
-    """As it was asked for, ticks."""
+    """The requested handicap, ticks."""
     alpha: Floats
     """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
 

@@ -18,7 +18,7 @@ from scheduling.preemptive.workers import TICKS, Task, Workers
 Place = tuple[int, int, int]
 """Server, type and index of a worker; index CLOUD: of the cloud."""
 SLACK = 1e-9
-"""By how much alpha may be above its limit, slots: it is a double, and its D-fold is rounded to a grain of a tick."""
+"""Largest excess of alpha over its limit, slots: alpha is a double, and D x alpha is rounded to a part of a tick."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Played:
     sent: Mapping[str, Dispatch]
     segments: tuple[Segment, ...]
     speed: Fraction
-    """How much faster workers were than those of the bids that were asked for."""
+    """Speed of the workers, as a multiple of the speed that the submitted bids state."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Flow:
     """Time from arrival, summed over jobs, slots."""
 
     fractional: Fraction
-    """Until the work of a job is done, in the mean of its work: the objective of ILP (4)."""
+    """Fractional flow time: until each part of a job's work is done, mean over the work; the objective of ILP (4)."""
     chunks: Fraction
-    """Until a chunk of a job is complete, in the mean of its chunks."""
+    """Time until a chunk of a job is complete, mean over its chunks."""
     jobs: Fraction
-    """Until a job is complete: its JCT."""
+    """JCT: time until a job is complete."""
 
 
 @dataclass(frozen=True, order=True)
@@ -65,7 +65,7 @@ class Duals:
     alpha: Mapping[str, float]
     """Greatest of a job's chunks: the least Q of the one placed last (lines 23 and 24 of Algorithm 2)."""
     broken: tuple[Broken, ...]
-    """Where they are not feasible, so where Lemma 2 is wrong."""
+    """Constraints that they violate, for which Lemma 2 is wrong."""
     bound: Fraction
     """No schedule has less fractional flow: the dual objective at beta / speed and the largest feasible alpha."""
 

@@ -9,7 +9,7 @@ from scheduling.preemptive.record import Segment
 
 
 class Host(StrEnum):
-    """Where a parameter server is, and why it was chosen."""
+    """The place of a parameter server, and the reason of the choice."""
 
     EDGE = "edge"
     CLOUD = "cloud"
@@ -29,7 +29,7 @@ class PsAssignment:
     job: str
     host: Host
     server: int | None
-    """Of the edge; None elsewhere."""
+    """Server of the edge; None for the cloud."""
 
 
 def runs(segments: Iterable[Segment]) -> dict[str, list[tuple[int, int]]]:

@@ -159,7 +159,7 @@ class Queues(Rebuilt):
     def congestion(self, slots: int) -> Floats:
         """Forecast the sum of 1 / D over a worker's incomplete chunks at the beginning of each slot, T x S x W.
 
-        It is the mean over the workers of a type on a server; 0 where there are none, and in the cloud, where no chunk
+        It is the mean over the workers of a type on a server; 0 if there are none, and in the cloud, where no chunk
         waits.
         """
         first = self.now * self.ticks

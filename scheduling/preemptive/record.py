@@ -72,7 +72,7 @@ class Restored:
     bid: Bid
     order: int
     type: int | None
-    """Of its workers; None if there are none any more."""
+    """Type of its workers; None if the type no longer exists."""
     each: int
     """Ticks of a chunk with communication."""
     handicap: int

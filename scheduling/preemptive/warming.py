@@ -19,7 +19,7 @@ def warm_up() -> None:
         cloud=(False,),
         capacity=np.array([[2, 2]], dtype=np.int64),
         workers=(MachineType("worker", (1, 0), Fraction(1)),),
-        pss=(MachineType("ps", (0, 1), Fraction(1)),),
+        parameter_servers=(MachineType("ps", (0, 1), Fraction(1)),),
     )
     queues = Queues(inventory, now=0)
     for name, chunks in (("long", 3), ("short", 2)):

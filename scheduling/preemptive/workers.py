@@ -26,13 +26,13 @@ class Task:
     worker: int
     """Type of its workers; NONE if there are no such workers any more."""
     each: int
-    """With communication (p0)."""
+    """Ticks of a chunk with communication (p0)."""
     alone: int
-    """Without, where the whole job is in the cloud (p1)."""
+    """Ticks of a chunk without communication, if the whole job is in the cloud (p1)."""
     rank: int
     """D p0, the reciprocal of the average processing rate, and the handicap; less is first."""
     handicap: int
-    """What ageing adds, so that those who came earlier are not passed for ever."""
+    """Ticks that ageing adds, so that earlier jobs are not passed for ever."""
 
     @classmethod
     def of(cls, bid: Bid, worker: int | None, each: int, ticks: int, handicap: int) -> "Task":
@@ -121,6 +121,6 @@ def machines(capacity: Ints, demands: Ints) -> Ints:
     """Return how many machines of each type alone each server has room for, servers x types."""
     number = np.zeros((len(capacity), len(demands)), dtype=np.int64)
     for m, demand in enumerate(demands):
-        asked = demand > 0
-        number[:, m] = (capacity[:, asked] // demand[asked]).min(axis=1)
+        needed = demand > 0
+        number[:, m] = (capacity[:, needed] // demand[needed]).min(axis=1)
     return number

@@ -1,4 +1,4 @@
-"""How much future capacity may be sold now, estimated from how fast the utilities of admitted jobs fall.
+"""The amount of future capacity that may be sold now, estimated from the fall of admitted jobs' utilities.
 
 If jobs lose little value by waiting, capacity late in the horizon is as useful as capacity now: keeping it unsold only
 leaves machines idle. If jobs lose value quickly, they need capacity soon, and selling too much of it harms later bids.

@@ -58,7 +58,7 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> t
         work = bid.work * (step + fastest_ps)
         in_time = [(n, d) for n, d in _durations(work, bid.chunks) if first + d <= horizon]
         _raise(best, machine, max((curve[first + d] / (n * (d + tail)) for n, d in in_time), default=0.0))
-    for machine, step in zip(inventory.pss, bid.ps_time, strict=True):
+    for machine, step in zip(inventory.parameter_servers, bid.ps_time, strict=True):
         # One PS serves a whole server, so the shortest job pays the most per PS and slot.
         _, slots = next(_durations(bid.work * (fastest_worker + step), bid.chunks, least=bid.chunks))
         if first + slots <= horizon:
@@ -113,8 +113,8 @@ def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[fl
 def _room(machine: MachineType, inventory: Inventory) -> int:
     """Number of machines of one type that fit on all servers together."""
     demand = np.array(machine.demand)
-    asked = demand > 0
-    return int((inventory.capacity[:, asked] // demand[asked]).min(axis=1).sum())
+    needed = demand > 0
+    return int((inventory.capacity[:, needed] // demand[needed]).min(axis=1).sum())
 
 
 def _durations(work: Fraction, chunks: int, *, least: int = 1) -> Iterator[tuple[int, int]]:

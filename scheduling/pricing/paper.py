@@ -107,7 +107,7 @@ def etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], i
         If the number of etas is not the number of types, or if two types share a resource.
     """
     etas: dict[int, float] = {}
-    both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.pss))
+    both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.parameter_servers))
     for name, given, machines in both:
         if len(given) != len(machines):
             raise InvalidField(name, f"expected {len(machines)} numbers, one for each type, got {len(given)}")
@@ -119,7 +119,9 @@ def etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], i
 def _own_resource(machine: MachineType, known: dict[int, float]) -> int:
     uses = [r for r, units in enumerate(machine.demand) if units]
     if len(uses) != 1 or uses[0] in known:
-        raise InvalidField("eta_worker", f"given etas need a resource of its own for each type; {machine.name} shares")
+        raise InvalidField(
+            "eta_worker", f"expected a resource for each machine type with given etas, got {machine.name}, which shares"
+        )
     return uses[0]
 
 
@@ -198,7 +200,7 @@ def paper_bounds(
     rows = [
         (
             _late(bid.utility, end - bid.arrival, l_arg),
-            _log_worth(bid.utility, _soonest(bid, way.step, u_arg)),
+            _log_value(bid.utility, _soonest(bid, way.step, u_arg)),
             way.worker_slots,
             np.add(way.worker.demand, way.ps.demand),
         )
@@ -227,7 +229,9 @@ def _log_low(late: Floats, volume: Floats, everything: float) -> float:
     """ln of (25) or (26): the least value per unit of volume, times 1 / (4 eta)."""
     counts = np.isfinite(late) & (volume > 0)
     if not counts.any():
-        raise InvalidField("prices", "cannot be derived: no job can be done and is worth anything at the horizon")
+        raise InvalidField(
+            "prices", "expected a job with a value above 0 at the horizon, to derive prices from, got none"
+        )
     share = min(1.0, float(volume[counts].min()) / everything)
     return float((late[counts] - np.log(volume[counts])).min()) + math.log(share) - math.log(4.0)
 
@@ -239,13 +243,13 @@ def _soonest(bid: Bid, step: Fraction, u_arg: str) -> int:
 
 
 def _late(utility: Utility, elapsed: int, l_arg: str) -> float:
-    last = _log_worth(utility, elapsed)
-    return max(last, _log_worth(utility, 1) + math.log(FLOOR)) if l_arg == "floor" else last
+    last = _log_value(utility, elapsed)
+    return max(last, _log_value(utility, 1) + math.log(FLOOR)) if l_arg == "floor" else last
 
 
-def _log_worth(utility: Utility, elapsed: int) -> float:
+def _log_value(utility: Utility, elapsed: int) -> float:
     """ln f(elapsed); -inf where the value is 0."""
     if isinstance(utility, Sigmoid) and utility.g1 > 0:
         return math.log(utility.g1) - float(np.logaddexp(0.0, utility.g2 * (elapsed - utility.g3)))
-    worth = utility.at(elapsed)
-    return math.log(worth) if worth > 0 else -math.inf
+    value = utility.at(elapsed)
+    return math.log(value) if value > 0 else -math.inf

@@ -93,7 +93,7 @@ def _pooled(
     densities: bytes, standalone_values: bytes, owners: bytes, resources: int, block: int
 ) -> tuple[Floats, Floats]:
     """Pool and cache the result: decisions between two refits ask for the same pools."""
-    rows, worth = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(standalone_values)
+    rows, values = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(standalone_values)
     usable = rows >= SMALLEST_OFFER
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
     logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
@@ -101,7 +101,7 @@ def _pooled(
     means = _rounded(np.array([_mean(logs, pool) for pool in pools]).reshape(-1, resources))
     middle = means.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
     spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (means - middle))
-    average = np.array([_mean(worth, pool) for pool in pools] if len(worth) else np.zeros(len(pools)))
+    average = np.array([_mean(values, pool) for pool in pools] if len(values) else np.zeros(len(pools)))
     found = (
         np.where(offered, np.clip(spread, SMALLEST_OFFER, LARGEST_MONEY), 0.0),
         np.exp2(_rounded(np.log2(average, out=np.zeros(len(pools)), where=average > 0))) * (average > 0),

@@ -160,7 +160,7 @@ class IntegerProgram:
         self.row([(column, value // unit) for column, value in room.terms if value >= unit], high=capacity // unit)
 
     def solve(self, left: Left, *, gap: float = 0.0, whole: bool = True) -> Solution:
-        """Minimise the cost to a relative gap, or for as long as there is time.
+        """Minimise the cost to a relative gap, or until no time is left.
 
         Parameters
         ----------

@@ -44,9 +44,9 @@ class Admm:
     dual_step: float = 1.0
     """What line 4 multiplies the violation with: 1 as printed, rho in ADMM's own form; 0 leaves the penalty alone."""
     moved: float = 1.0
-    """epsilon_1 (17): less than so many entries of y changed."""
+    """epsilon_1 (17): stop if fewer entries of y changed."""
     shorter: float = 1.0
-    """epsilon_2 (18): the forward makespan changed by less than so many slots."""
+    """epsilon_2 (18): stop if the forward makespan changed by fewer slots."""
     rounds: int = 20
     """tau_max."""
 

@@ -28,8 +28,8 @@ class Pass(NamedTuple):
 class Free:
     """The slots of a helper that forward passes leave, counted from 0 as if there were no others.
 
-    An optimal schedule of eligible slots is one of these counted slots: which slots are taken moves every end by as
-    much whoever has it.
+    An optimal schedule of the eligible slots is an optimal schedule of the counted slots: the taken slots shift an end
+    by the same amount for every client.
     """
 
     def __init__(self, taken: Pieces) -> None:
@@ -42,7 +42,7 @@ class Free:
         self._ends = [end for _, end in taken]
 
     def count(self, slot: int) -> int:
-        """How many free slots come before this one: the number of the first that is not before it."""
+        """Return the number of free slots before this one, which is the number of the first one from it on."""
         k = bisect_right(self._starts, slot)
         lost = self._lost[k]
         if k and slot < self._ends[k - 1]:
@@ -58,7 +58,7 @@ class Free:
             start, k = until, k + 1
 
     def window(self, start: int) -> int:
-        """How many counted slots follow this one, itself included, without a break; -1 if without end."""
+        """Return the number of consecutive free slots from this one on; -1 if they do not end."""
         k = bisect_right(self._cuts, start)
         return self._cuts[k] - start if k < len(self._cuts) else -1
 
@@ -68,7 +68,7 @@ Way = Callable[[Sequence[Pass], Free], Iterator[tuple[int, int, int]]]
 
 
 def backward_passes(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], way: Way) -> tuple[Pieces, ...]:
-    """When each client's backward pass runs, J, all helpers by this way. A pass of 0 slots has no pieces.
+    """Return the pieces of each client's backward pass, J; all helpers use this way. A pass of 0 slots has no pieces.
 
     A pass is at its helper l + l' after its forward pass is complete: the printed release c^f + l + l' counts l twice,
     as c^f contains it (13). Slots in which the helper runs forward passes are not eligible, which the text says (22)
@@ -82,10 +82,10 @@ def backward_passes(instance: Instance, assignment: Ints, forward: tuple[Pieces,
 
 
 def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> tuple[Pieces, ...]:
-    """When each client's backward pass runs, J, where switching costs (Section VI).
+    """Return the pieces of each client's backward pass, J, if switching has a cost (Section VI).
 
     Each helper has the better of the preemptive optimum, its pieces charged, and of passes that are not interrupted.
-    Optimal where switching costs nothing; otherwise neither of the two need be.
+    The result is optimal if switching is free; otherwise it need not be.
     """
     found: list[Pieces] = [()] * len(assignment)
     for passes, free in _by_helper(instance, assignment, forward):
@@ -209,5 +209,5 @@ def _timed(way: Way, passes: Sequence[Pass], free: Free) -> dict[int, Pieces]:
 
 
 def _cost(passes: Sequence[Pass], timed: dict[int, Pieces], twice: int) -> int:
-    """When the last of the clients is over."""
+    """Return the end of the last client."""
     return max(timed[job.client][-1][1] + twice * len(timed[job.client]) + job.tail for job in passes)

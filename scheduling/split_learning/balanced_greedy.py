@@ -6,14 +6,14 @@ import numpy as np
 
 from scheduling.model.types import Ints
 from scheduling.solvers.time_limit import Left
-from scheduling.split_learning.first_come import first_come, told
+from scheduling.split_learning.first_come import first_come, only_step
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step
 
 
 def balanced_greedy(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
     """Yield one plan; it needs neither time nor chance. Raises NoPlan if a client finds no room."""
-    yield told(first_come(instance, balanced(instance)), "balanced-greedy")
+    yield only_step(first_come(instance, balanced(instance)), "balanced-greedy")
 
 
 def balanced(instance: Instance) -> Ints:
@@ -55,4 +55,4 @@ def nowhere(instance: Instance) -> NoPlan:
         balanced(instance)
     except NoPlan as error:
         return NoPlan(f"no assignment of clients to helpers is within memory; in the order of clients, {error}")
-    raise AssertionError("balanced-greedy found an assignment where there is none")
+    raise AssertionError("balanced-greedy found an assignment of an infeasible instance")

@@ -1,4 +1,4 @@
-"""Who may go where as columns of a program, and what its solution says."""
+"""Assignments of clients to helpers as columns of a program, and its solution."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Columns:
 
     @cached_property
     def clients(self) -> Ints:
-        """Of each column."""
+        """Client of each column."""
         clients: Ints = self.pairs % self.allowed.shape[1]
         return clients
 
@@ -50,7 +50,7 @@ class Columns:
         )
 
     def share(self, values: Floats) -> Floats:
-        """Which part of each client each helper has, I x J."""
+        """Return the part of each client that each helper has, I x J."""
         share = np.zeros(self.allowed.size)
         share[self.pairs] = values[: len(self)]
         return share.reshape(self.allowed.shape)

@@ -138,7 +138,7 @@ def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
     there = [name for name in _PARTS if name in root]
     if len(there) == 1:
         missing = next(name for name in _PARTS if name not in root)
-        raise InvalidField(missing, f"missing beside {there[0]}")
+        raise InvalidField(missing, f"missing; {there[0]} needs it")
     if not there:
         if "gap" not in root:
             raise InvalidField("gap", "missing")
@@ -148,7 +148,7 @@ def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
         wrong = np.argwhere(_matrix("gap", root["gap"], names) != parts)
         if len(wrong):
             i, j = (int(x) for x in wrong[0])
-            raise InvalidField(f"gap[{i}][{j}]", f"expected {' + '.join(_PARTS)} = {parts[i, j]}")
+            raise InvalidField(f"gap[{i}][{j}]", f"expected {' + '.join(_PARTS)} = {parts[i, j]}, got another number")
     return np.asarray(parts, dtype=np.int64)
 
 

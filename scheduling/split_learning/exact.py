@@ -71,7 +71,7 @@ class Exact:
         self.plan: Plan | None = None
         self._state: State | None = None
         self._current: State | None = None
-        self._worth = self.instance.fits
+        self._useful = self.instance.fits
         """Helpers that the local search tries for each client, I x J."""
         self._target = 0
         self._stuck = 0
@@ -180,7 +180,7 @@ class Exact:
         state = assigned(self.instance, mostly(self.instance, found.share))
         if not insert(state, np.flatnonzero(state.assignment < 0), self.left):
             return
-        self._state, self._worth = state, found.worth
+        self._state, self._useful = state, found.useful
         self._restart(self._next_target())
 
     def _search(self, seconds: float) -> Iterator[Step]:
@@ -218,13 +218,13 @@ class Exact:
         """Restart at the best assignment with another target; at least `until` seconds must be left."""
         if self._state is None:
             return
-        self._current, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
+        self._current, self._target, self._stuck = self._state.copy()._replace(useful=self._useful), target, 0
         self._local_search(self._current, target, until=until)
         self._least = violation(self._current, target)
         self._better(self._current)
 
     def _local_search(self, state: State, target: int, *, work: int = WORK, turn: int = 0, until: float = 0.0) -> None:
-        """Search locally while there is time, unless helpers have too many clients to check the clock in time."""
+        """Search locally until no time is left, unless helpers have too many clients to check the clock in time."""
         most = int(state.size.max())
         while work > 0 and most <= MOST_TOGETHER and self.left() > until:
             each = min(work, STRETCH // most)

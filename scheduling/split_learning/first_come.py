@@ -60,6 +60,6 @@ def _serve(flat: Instance, i: int, members: list[int], passes: tuple[list[Pieces
             heappush(queue, (end + gap[j], j, 1))
 
 
-def told(plan: Plan, note: str) -> Step:
-    """The only step of a method that makes one plan and proves nothing."""
+def only_step(plan: Plan, note: str) -> Step:
+    """Return the only step of a method that makes one plan and proves nothing."""
     return Step(unavoidable(plan.instance), plan, note)

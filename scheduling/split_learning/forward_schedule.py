@@ -13,12 +13,12 @@ from scheduling.split_learning.instance import Instance
 
 @dataclass(frozen=True)
 class ForwardSlots:
-    """How long each client runs on each helper, and when the last is complete; when exactly is Jackson's rule."""
+    """Slots of each client on each helper, and the last completion. Jackson's rule gives the order."""
 
     slots: Ints
     """I x J."""
     shares: Floats
-    """Of each client's pass on each helper, I x J; they differ from slots / p only where p is 0."""
+    """Share of each client's pass on each helper, I x J; it differs from slots / p only if p is 0."""
     makespan: int
     """max over clients of c^f (13)."""
     cost: float
@@ -47,7 +47,7 @@ def schedule(instance: Instance, after: Ints, price: Floats, start: Ints, left: 
 
     Notes
     -----
-    When `left` tells no time, the best so far is completed and `optimal` is False.
+    When no time is left, the best schedule so far is completed and `optimal` is False.
     """
     program = _Program(instance, after, price, start)
     before = None
@@ -125,7 +125,7 @@ class _Program:
         self.rows.row(share, shortest, shortest)
 
     def _limit(self, i: int, start: int, tail: int, only: int | None = None) -> None:
-        """Clients that come to helper i at `start` or later with `tail` or more after them end by C, if there are any.
+        """Add the row that clients with release `start` or later and tail `tail` or more end by C, if there are any.
 
         Where even none of their slots fit before the least makespan, the row holds once one of them has a slot: C
         exceeds the least by as much as they have slots in any case, and by start + tail - least more if z is 1.
@@ -181,7 +181,7 @@ class _Program:
         return list(largest_tail_first(passes, Free(())))
 
     def _stretch(self, i: int, slots: Ints) -> tuple[int, int] | None:
-        """Where the stretch that ends last begins, and its least tail: all that runs in it arrives in it."""
+        """Return the begin of the last busy stretch and the least tail in it; all its clients arrive in it."""
         pieces = self._jackson(i, slots)
         if not pieces:
             return None

@@ -129,7 +129,7 @@ def _run_many(
 
 @inner
 def _before(a: int, b: int, first: Ints, second: Ints) -> bool:
-    """By the first key, the second, the number."""
+    """Return whether a comes before b by the first key, then the second, then the number."""
     if first[a] != first[b]:
         return bool(first[a] < first[b])
     return bool(second[a] < second[b] or (second[a] == second[b] and a < b))
@@ -181,7 +181,7 @@ def _next(left: Ints, ready: Ints, key: Ints, now: int) -> int:
 
 @inner
 def _until(best: int, left: Ints, ready: Ints, key: Ints, now: int) -> int:
-    """When the pass that runs is complete or interrupted."""
+    """Return the slot in which the running pass is complete or interrupted."""
     end = now + int(left[best])
     for k in range(len(left)):
         if left[k] >= 0 and now < ready[k] < end and key[k] > key[best]:

@@ -17,7 +17,7 @@ STRETCH = 300_000
 def insert(state: State, order: Ints, left: Left | None = None) -> bool:
     """Put these clients on helpers, in this order; whether memory was enough, else some are left without.
 
-    Where `left` tells no time any more, helpers are compared by the slots that no order of their clients avoids: no
+    When no time is left, helpers are compared by the slots that no order of their clients avoids: no
     schedule is tried, and what comes out may end later.
     """
     known = _known(state)
@@ -54,9 +54,9 @@ def _known(state: State) -> Ints:
 
 @kernel
 def _insert(state: State, order: Ints, at: int, known: Ints, stretch: int, rough: bool) -> int:
-    """Insert clients from order[at] on until schedules of so many clients were tried; returns where to go on.
+    """Insert clients from order[at] on until schedules of this many clients were tried; return the next position.
 
-    -1 where memory was not enough. A client whom only one helper can have needs no schedule.
+    -1 if memory was not sufficient. A client that fits only one helper needs no schedule.
     """
     release, forward, gap, backward, tail = state.times
     while at < len(order) and stretch > 0:

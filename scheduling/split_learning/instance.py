@@ -105,7 +105,7 @@ class Instance:
             raise InvalidField(name, f"expected 1 to {most}, got {len(names)}")
         if len(set(names)) < len(names):
             twice = next(one for one in names if names.count(one) > 1)
-            raise InvalidField(name, f"{twice} is there more than once")
+            raise InvalidField(name, f"expected unique names, got {twice} more than once")
 
     def _check_times(self, name: str, shape: tuple[int, int]) -> None:
         times = getattr(self, name)
@@ -137,20 +137,20 @@ class Instance:
             j = int(homeless[0])
             raise InvalidField(
                 f"demand[{j}]",
-                f"client {self.clients[j]} needs {self.demand[j]} bytes, more than any helper has"
-                f" ({self.capacity.max()})",
+                f"expected at most {self.capacity.max()} bytes, the largest memory of a helper, got {self.demand[j]}"
+                f" (client {self.clients[j]})",
             )
         needed, there = sum(self.demand.tolist()), sum(self.capacity.tolist())
         if needed > there:
             raise InvalidField(
                 "demand",
-                f"clients need {needed} bytes together, helpers have {there}"
-                f" ({_largest(self.helpers, self.capacity)}); clients: {_largest(self.clients, self.demand)}",
+                f"expected at most {there} bytes of all clients together ({_largest(self.helpers, self.capacity)}), got"
+                f" {needed} ({_largest(self.clients, self.demand)})",
             )
 
 
 def _largest(names: tuple[str, ...], amounts: Ints) -> str:
-    """Who has most, and how many others there are."""
+    """Return the name with the largest amount, and the number of the others."""
     first = np.argsort(-amounts, kind="stable")[:NAMED]
     others = len(names) - len(first)
     return ", ".join(f"{names[n]} {amounts[n]}" for n in first) + (f" and {others} more" if others else "")

@@ -1,11 +1,12 @@
-"""What is released at slot a of a helper or later, and is over t slots before the end, has to fit between them.
+"""Interval rows: passes released at slot a of a helper or later, and over t slots before the end, fit between them.
 
-A pass of client j counts where its release is at least a and the slots that follow it are at least t; neither depends
-on the makespan, so a row found once holds for all. Rows are found one by one: there are too many of them.
+A row counts the passes whose release is at least a and that have at least t slots after them. Neither depends on the
+makespan, so a row holds for every makespan. There are too many rows, so violated ones are separated one by one.
 
-Whole clients allow more: if all take u slots of a helper, the slots between a and t hold only so many of them, and what
-is left over is lost (Gomory's rounding: both sides of the row in whole units of u); so it is with memory. Where clients
-of few kinds fill a helper almost to the end, as measured devices do, this is worth some slots.
+Rounded rows are stronger for whole clients. If all clients take u slots of a helper, the slots between a and t hold a
+whole number of clients, and the remainder is lost (Gomory rounding: both sides of the row in whole units of u). Rows of
+memory are rounded in the same way. If clients of few kinds almost fill a helper, as measured devices do, this raises
+the bound by some slots.
 """
 
 from collections.abc import Iterator
@@ -22,26 +23,27 @@ from scheduling.split_learning.instance import Instance
 
 TOLERANCE = 1e-6
 LEAST = 1e-9
-"""Of a client or of work that counts."""
+"""Least share of a client or of work that is not ignored."""
 EACH_TIME = 3
 """Rows added for a helper at a time."""
 LOST = 0.02
-"""Units by which a rounded row has to be broken."""
+"""Least violation of a rounded row that is added, units."""
 KINDS = 4
-"""Lengths of clients by which rows of a helper are rounded, at most."""
+"""Largest number of lengths of clients by which rows of a helper are rounded."""
 MOST_UNITS = 10_000
-"""Of memory on a helper: with more next to nothing is left over, and numbers become too large for the solver."""
+"""Largest number of units of memory on a helper: more units gain little, and are too large for the solver."""
 FINEST = 10_000
-"""Units that the largest client is told to the solver in. Of numbers that are nearer to each other it has made one and
-called memory too small that was enough."""
+"""Number of units of the largest client in a row for the solver. With finer units the solver merged close numbers and
+reported that sufficient memory was too small."""
 MOST_TIMES = 1_000
-"""Releases, and slots that follow, that are looked at together; of more every so many, and then all around the best."""
+"""Largest number of releases, and of following slots, that are evaluated together. If there are more, a sample is
+evaluated, then all values near the best one."""
 TIMES_A_UNIT = 3
 """Rows of memory are rounded by a client's memory, and by the half and the third of it."""
 
 
-class Row(NamedTuple):
-    """What clients take of a helper, in whole units of it, and how much there is."""
+class HelperRow(NamedTuple):
+    """The use of a helper by clients, and its limit, in whole units."""
 
     helper: int
     who: Ints
@@ -51,7 +53,7 @@ class Row(NamedTuple):
     unit: int
     """1 for an interval that is not rounded."""
     room: int = 0
-    """Of memory."""
+    """Units of memory."""
 
     def moves(self, low: int) -> bool:
         """Whether there is more as the makespan grows from `low`, slot by slot."""
@@ -72,13 +74,13 @@ class IntervalRows:
         self._after = np.hstack([gap + instance.backward + tail, tail])
         self._work = np.hstack([instance.forward, instance.backward])
         self._seen: set[tuple[int, ...]] = set()
-        self._rows: list[Row] = []
+        self._rows: list[HelperRow] = []
 
     def __len__(self) -> int:
         """Rows found so far."""
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[HelperRow]:
         return iter(self._rows)
 
     def matrix(
@@ -137,7 +139,7 @@ class IntervalRows:
         return found
 
     def _separate_memory(self, i: int, part: Floats) -> bool:
-        """Add rounded rows of helper i's memory: so many times what a client takes, as one unit."""
+        """Add rounded rows of helper i's memory; the unit is a client's memory divided by a small number."""
         demand, capacity = self.instance.demand, int(self.instance.capacity[i])
         found = False
         for size in np.unique(demand[(part > LEAST) & (demand > capacity // MOST_UNITS)]):
@@ -147,7 +149,7 @@ class IntervalRows:
                     continue
                 self._seen.add((i, int(size), times))
                 who = np.flatnonzero(taken)
-                self._rows.append(Row(i, who, taken[who], None, int(size), room))
+                self._rows.append(HelperRow(i, who, taken[who], None, int(size), room))
                 found = True
         return found
 
@@ -186,7 +188,7 @@ class IntervalRows:
         counts = self._work[i] * ((self._release[i] >= a) & (self._after[i] >= t))
         slots = counts.reshape(2, -1).sum(axis=0) // unit * unit
         who = np.flatnonzero(slots)
-        self._rows.append(Row(i, who, slots[who], a + t, unit))
+        self._rows.append(HelperRow(i, who, slots[who], a + t, unit))
         return True
 
 
@@ -205,7 +207,7 @@ class _Load:
         return _some(np.unique(self.releases)), _some(np.unique(self.afters))
 
     def over(self, release: Ints, after: Ints) -> Floats:
-        """By how much the rows of these times are broken; -inf for one of nobody."""
+        """Return the violation of the rows of these times; -inf for a row without clients."""
         begin = np.searchsorted(release, self.releases, side="right") - 1
         end = np.searchsorted(after, self.afters, side="right") - 1
         counts = (begin >= 0) & (end >= 0)

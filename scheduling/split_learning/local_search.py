@@ -50,7 +50,7 @@ def perturb(state: State, target: int, rng: np.random.Generator) -> None:
         return
     j = int(state.members[i, rng.integers(state.size[i])])
     path = np.sum([times[:, j] for times in state.times], axis=0)
-    room = (state.load + state.demand[j] <= state.capacity) & (path <= target) & state.worth[:, j]
+    room = (state.load + state.demand[j] <= state.capacity) & (path <= target) & state.useful[:, j]
     room[i] = False
     where = np.flatnonzero(room)
     if not len(where):
@@ -150,7 +150,7 @@ def _better_move(
     for x in range(state.size[i]):
         j = state.members[i, x]
         low = _violation(without[x], target) - both
-        if not state.worth[k, j]:
+        if not state.useful[k, j]:
             continue
         if state.load[k] + state.demand[j] > state.capacity[k] or low + _violation(_path(state, k, j), target) >= found:
             continue
@@ -177,7 +177,7 @@ def _better_swap(
         j = state.members[i, x]
         found = HARDLY
         alone = _violation(without[x], target) + _violation(_path(state, k, j), target) - both
-        if not state.worth[k, j] or alone >= found or work <= 0:
+        if not state.useful[k, j] or alone >= found or work <= 0:
             continue
         for y in range(state.size[k]):
             back = state.members[k, y]
@@ -214,11 +214,11 @@ def _better_two(
     both = _violation(state.span[i], target) + _violation(state.span[k], target)
     for x in range(state.size[i]):
         j = state.members[i, x]
-        if not state.worth[k, j] or _violation(_path(state, k, j), target) >= both:
+        if not state.useful[k, j] or _violation(_path(state, k, j), target) >= both:
             continue
         for y in range(x):
             two = (j, state.members[i, y])
-            if not state.worth[k, two[1]] or _violation(_path(state, k, two[1]), target) >= both:
+            if not state.useful[k, two[1]] or _violation(_path(state, k, two[1]), target) >= both:
                 continue
             for z in range(state.size[k]):
                 if not _two_fit(state, two, state.members[k, z]):
@@ -237,7 +237,7 @@ def _two_fit(state: State, two: Pair, back: int) -> bool:
     a, b = state.assignment[two[0]], state.assignment[back]
     more = state.demand[two[0]] + state.demand[two[1]] - state.demand[back]
     room = state.load[a] - more <= state.capacity[a] and state.load[b] + more <= state.capacity[b]
-    return bool(room and state.worth[a, back])
+    return bool(room and state.useful[a, back])
 
 
 @inner
@@ -280,7 +280,7 @@ def _can_change(state: State, j: int, back: int) -> bool:
     i, k = state.assignment[j], state.assignment[back]
     more = state.demand[j] - state.demand[back]
     room = state.load[i] - more <= state.capacity[i] and state.load[k] + more <= state.capacity[k]
-    return bool(room and state.worth[i, back])
+    return bool(room and state.useful[i, back])
 
 
 @inner

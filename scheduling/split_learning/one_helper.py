@@ -24,7 +24,7 @@ LOOKS = 50_000_000
 FEW_NODES: Final[Any] = np.int64(50)
 """A number of numpy's: a constant would be a type of its own, and the search compiled for it once more."""
 TRIES = 4_000
-"""How many sets of clients, each so many clients squared, are looked at to make one cut stronger."""
+"""Largest number of sets of clients, times the square of their size, that are tried to strengthen one cut."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def too_much(instance: Instance, helper: int, clients: Ints, makespan: int) -> b
 
 
 def cover(instance: Instance, helper: int, few: Ints, candidates: Ints, makespan: int) -> Ints:
-    """Clients of whom a helper can do at most len(few) - 1 by `makespan`: `few`, whom it cannot, and others.
+    """Return clients of which a helper can process at most len(few) - 1 by `makespan`: `few` and others.
 
     A candidate joins if it is too much beside any len(few) - 1 of those who are there, as far as tries allow.
     """
@@ -84,7 +84,7 @@ def _rows(instance: Instance, helper: int) -> Ints:
 
 @kernel
 def can_be(i: int, clients: Ints, times: tuple[Ints, Ints, Ints, Ints, Ints], makespan: int, nodes: int) -> int:
-    """YES if helper i can be done with these clients by `makespan`, NO if not, UNKNOWN after so many nodes."""
+    """Return YES if helper i can process these clients by `makespan`, NO if not, UNKNOWN after the limit of nodes."""
     own = np.empty((5, len(clients)), np.int64)
     for x in range(len(clients)):
         j = clients[x]

@@ -70,12 +70,12 @@ class Plan:
 
     @property
     def interruptions(self) -> int:
-        """How often a pass was interrupted."""
+        """Number of interruptions of passes."""
         return sum(max(0, len(row) - 1) for row in (*self.forward, *self.backward))
 
 
 def end_of(row: Pieces) -> int:
-    """Slot at which the last piece ends; 0 where there is none."""
+    """Slot at which the last piece ends; 0 if there is none."""
     return row[-1][1] if row else 0
 
 

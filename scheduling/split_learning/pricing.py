@@ -15,28 +15,28 @@ from scheduling.split_learning.relaxation import Relaxation, minimised
 from scheduling.split_learning.state import NOBODY
 
 NEAR = 10
-"""Helpers with the shortest paths: each client may have them at first, and the search always tries them;"""
+"""Number of helpers with the shortest paths, which each client may have at first and which the search always tries."""
 MORE = 5
-"""those with the least reduced costs join so many at a time."""
-WORTH = 0.25
+"""Number of helpers with the least reduced costs that are added at a time."""
+KEPT_SHARE = 0.25
 """A column stays while its reduced cost, slots, is at most this part of a helper's share of the price of a slot."""
 CLOSE = 1.0
-"""Slots between a program and its bound from which on enough columns are there, and others may go."""
+"""Distance of a program from its bound, slots, below which there are enough columns and others may be removed."""
 SETTLED = 4
-"""Programs in which the bound has to rise"""
+"""Number of programs within which the bound has to rise by `RISES`."""
 RISES = 0.01
-"""by so many slots."""
+"""Least rise of the bound, slots."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is known after one program more."""
+    """The result of one more program."""
 
     low: int
     """No plan ends earlier, slots."""
     share: Floats
-    """Which part of each client each helper has in the last program, I x J."""
-    worth: Flags
+    """Part of each client that each helper has in the last program, I x J."""
+    useful: Flags
     """Helpers that may matter for a client, I x J."""
 
 
@@ -55,7 +55,7 @@ class Prices:
         np.put_along_axis(self._near, np.argsort(path, axis=0, kind="stable")[:NEAR], True, axis=0)
         self.active = self._near.copy()
         self.active[assignment, np.arange(len(assignment))] = True
-        self._worth = WORTH / len(path)
+        self._kept_cost = KEPT_SHARE / len(path)
         self.low = 0
         """Proven lower bound on the makespan, slots; also set where a program has no solution."""
 
@@ -102,7 +102,7 @@ class Prices:
         cost[allowed] = -(rows.T @ found.ineqlin.marginals)[:-2] - found.eqlin.marginals[everything.clients]
         bound = float(found.fun + np.minimum(cost.min(axis=0), 0).sum())
         if found.fun <= bound + CLOSE:
-            self.active &= ~(np.isfinite(cost) & (cost > self._worth))
+            self.active &= ~(np.isfinite(cost) & (cost > self._kept_cost))
         missing = self._price(cost)
         share = columns.share(found.x)
         broken = self.relaxation.rows.separate(share, float(found.x[-2]), test)

@@ -7,17 +7,17 @@ import numpy as np
 from scheduling.model.types import Ints
 from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import no_room
-from scheduling.split_learning.first_come import first_come, told
+from scheduling.split_learning.first_come import first_come, only_step
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step
 
 DRAWS = 100
-"""How often an assignment is drawn again that left a client without room."""
+"""Largest number of draws of an assignment; it is drawn again if a client has no room."""
 
 
 def random_fcfs(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
     """Yield one plan, drawn from `rng`. Raises NoPlan if memory is so tight that no draw gave every client room."""
-    yield told(first_come(instance, at_random(instance, rng)), "random assignment")
+    yield only_step(first_come(instance, at_random(instance, rng)), "random assignment")
 
 
 def at_random(instance: Instance, rng: np.random.Generator) -> Ints:

@@ -27,7 +27,7 @@ class Relaxation:
         """Sets of clients that are too large together for some helpers."""
 
     def allowed(self, makespan: int) -> Flags:
-        """Which helper each client may have if all has to be over by then, I x J."""
+        """Return the helpers that each client may have if the makespan is at most this, I x J flags."""
         able: Flags = self._fits & (self._path <= makespan)
         return able
 
@@ -71,10 +71,9 @@ class Relaxation:
 def minimised(
     columns: Columns, rows: "scipy.sparse.csr_array", right: Floats, ranges: list[tuple[float, float]]
 ) -> "scipy.optimize.OptimizeResult | None":
-    """The least makespan of clients in parts, and slots more (IntervalRows.matrix), both in these ranges; None if there
-    is none.
+    """Return the least makespan of clients in parts, and additional slots (IntervalRows.matrix), within these ranges.
 
-    Raises RuntimeError where the solver fails.
+    None if there is none. Raises RuntimeError if the solver fails.
     """
     cost = np.zeros(len(columns) + 2)
     cost[-2:] = 1.0

@@ -1,4 +1,4 @@
-"""Who is on which helper, as arrays that kernels change in place; each helper runs the largest path first."""
+"""Assignment of clients to helpers, in arrays that kernels modify in place; helpers run the largest path first."""
 
 from typing import NamedTuple
 
@@ -36,12 +36,12 @@ class State(NamedTuple):
     """For pairs of helpers, their versions when nothing better was found between them at `target`, I x I x 2."""
     target: Ints
     """A makespan, or -1: an array of one."""
-    worth: Flags
-    """Which helpers the search tries for a client, I x J."""
+    useful: Flags
+    """Helpers that the search tries for a client, I x J."""
 
     @property
     def makespan(self) -> int:
-        """Of those who are on helpers, slots."""
+        """Makespan of the assigned clients, slots."""
         return int(self.span.max())
 
     def copy(self) -> "State":
@@ -66,7 +66,7 @@ def nobody(instance: Instance) -> State:
         version=np.arange(helpers),
         seen=np.full((helpers, helpers, 2), -1, dtype=np.int64),
         target=np.full(1, -1, dtype=np.int64),
-        worth=instance.fits,
+        useful=instance.fits,
     )
 
 

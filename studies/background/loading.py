@@ -16,7 +16,7 @@ LIMITS: Final = Limits(start=300.0, work=0.0, cancel=0.0)
 _loaded: set[Group] = set()
 
 
-class Course(processes.Course):
+class KernelProgress(processes.JobProgress):
     """Progress of the compilation; it is over when all kernels are compiled."""
 
     def keep(self, row: Json) -> None:
@@ -44,9 +44,9 @@ def load_kernels(attempt: Attempt[Row], groups: Sequence[Group], stopping: Stopp
     """
     if _loaded.issuperset(groups):
         return
-    course = Course(is_new=True, stage=Stage.LOADING)
+    progress = KernelProgress(is_new=True, stage=Stage.LOADING)
     with Process(compiling.command(kernels.parts_of(groups))) as process:
-        compute(attempt, course, process, Watch(LIMITS, stopping))
-    if course.over:
+        compute(attempt, progress, process, Watch(LIMITS, stopping))
+    if progress.over:
         kernels.warm_up(*groups)
         _loaded.update(groups)

@@ -57,7 +57,7 @@ def guarded(attempt: Attempt[Row]) -> Iterator[None]:
 
 
 @dataclass
-class Course(ABC):
+class JobProgress(ABC):
     """All reports of the work so far. Each kind of work defines how its lines are kept."""
 
     is_new: bool = False
@@ -65,7 +65,7 @@ class Course(ABC):
     stage: Stage = Stage.BEGUN
     """What the process does before it can begin."""
     ready_at: float | None = None
-    """When the process was ready, by the monotonic clock."""
+    """Time at which the process was ready, by the monotonic clock."""
     result: Json | None = None
     error: str | None = None
 
@@ -172,7 +172,7 @@ class Process:
         return row
 
 
-def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
+def compute(attempt: Attempt[Row], progress: JobProgress, process: Process, watch: Watch) -> None:
     """Follow an order until it is over, or the worker has to stop.
 
     Raises
@@ -183,42 +183,42 @@ def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watc
         If the process ended without an answer, or took too long.
     """
     looked = beaten = watch.began
-    while not course.over and not watch.stopping():
+    while not progress.over and not watch.stopping():
         row = process.line()
         if row is not None:
-            course.take(row)
+            progress.take(row)
         moment = monotonic()
         if moment - looked < EVERY_S:
             continue
         looked = moment
         if watch.cancelled_at is None and _is_cancelled(attempt):
             watch.cancelled_at = moment
-            watch.enforce(moment, course.ready_at)
+            watch.enforce(moment, progress.ready_at)
             process.want()
-        if course.is_new or moment - beaten >= BEAT_S:
-            if not states.progress(attempt, stage=course.stage, **course.fields()):
+        if progress.is_new or moment - beaten >= BEAT_S:
+            if not states.progress(attempt, stage=progress.stage, **progress.fields()):
                 raise Gone
-            beaten, course.is_new = moment, False
-        watch.enforce(moment, course.ready_at)
+            beaten, progress.is_new = moment, False
+        watch.enforce(moment, progress.ready_at)
 
 
-def follow(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
+def follow(attempt: Attempt[Row], progress: JobProgress, process: Process, watch: Watch) -> None:
     """Follow an order to its end and store the result. Raises the errors of `compute`."""
     try:
-        compute(attempt, course, process, watch)
+        compute(attempt, progress, process, watch)
     except NoAnswer:
-        states.progress(attempt, **course.left())
+        states.progress(attempt, **progress.left())
         raise
-    conclude(attempt, course)
+    conclude(attempt, progress)
 
 
-def conclude(attempt: Attempt[Row], course: Course) -> None:
+def conclude(attempt: Attempt[Row], progress: JobProgress) -> None:
     """Store the result; a row without an answer is released for another worker."""
-    if course.result is not None:
-        states.finish(attempt, **course.final())
-    elif course.error is not None:
-        states.progress(attempt, **course.fields())
-        states.fail(attempt, course.error)
+    if progress.result is not None:
+        states.finish(attempt, **progress.final())
+    elif progress.error is not None:
+        states.progress(attempt, **progress.fields())
+        states.fail(attempt, progress.error)
     else:
         states.release(attempt)
 

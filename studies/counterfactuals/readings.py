@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from auctions.counterfactual.comparison import SIDES, Row
+from auctions.counterfactual.comparison import SIDES, ComparedBid
 from auctions.models import Market
 from cluster.operators import is_operator
 from studies.models import Counterfactual
 
-COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
+COLUMNS = ("admitted", "state", "start", "completion", "payment", "value", "payoff", "reason")
 
 
 def visible(viewer: User, market: Market) -> "QuerySet[Counterfactual]":
@@ -20,11 +20,11 @@ def visible(viewer: User, market: Market) -> "QuerySet[Counterfactual]":
     return found if is_operator(viewer) else found.none()
 
 
-def rows_of(counterfactual: Counterfactual, *, changed: bool = False) -> list[Row]:
+def rows_of(counterfactual: Counterfactual, *, changed: bool = False) -> list[ComparedBid]:
     """Return both results of each bid, or of changed bids only, by number; an empty list until the work is done."""
     if counterfactual.result is None:
         return []
-    rows = [Row.from_json(row) for row in counterfactual.result["rows"]]
+    rows = [ComparedBid.from_json(row) for row in counterfactual.result["rows"]]
     return [row for row in rows if row.changed] if changed else rows
 
 
@@ -41,7 +41,7 @@ class Shift:
     later: int
 
 
-def shift_of(rows: Sequence[Row]) -> Shift:
+def shift_of(rows: Sequence[ComparedBid]) -> Shift:
     """Count the differences."""
     both = [[side.completion for side in row.sides] for row in rows if all(side.admitted for side in row.sides)]
     moves = [b - a for a, b in both if a is not None and b is not None]
@@ -53,7 +53,7 @@ def shift_of(rows: Sequence[Row]) -> Shift:
     )
 
 
-def table(rows: list[Row]) -> Iterator[list[object]]:
+def table(rows: list[ComparedBid]) -> Iterator[list[object]]:
     """Return the rows as CSV: a header, then one row for each bid; slots by number, money in the unit of the bids."""
     names = [f"{side}_{name}" for side in SIDES for name in COLUMNS]
     yield ["sequence", "label", "owner", "arrival_slot", "changed", *names]

@@ -38,7 +38,7 @@ class CounterfactualIn(Schema):
 
 
 @dataclass(frozen=True)
-class Question:
+class CounterfactualRequest:
     """The policy to evaluate and the first bid that it decides."""
 
     policy: Policy
@@ -46,13 +46,13 @@ class Question:
     """Sequence number of the first bid that the policy decides."""
 
     @classmethod
-    def from_json(cls, body: Json) -> "Question":
+    def from_json(cls, body: Json) -> "CounterfactualRequest":
         """Read the body of a request; raises InvalidField naming the wrong fields, a parameter as `parameters.name`."""
         return cls(**CounterfactualIn.read(body))
 
 
-def create(owner: User, market: Market, question: Question, key: IdempotencyKey = NO_KEY) -> Counterfactual:
-    """Store the question for a worker. It covers all events up to now.
+def create(owner: User, market: Market, request: CounterfactualRequest, key: IdempotencyKey = NO_KEY) -> Counterfactual:
+    """Store the request for a worker. The replay covers all events up to now.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def create(owner: User, market: Market, question: Question, key: IdempotencyKey 
     """
     with creating(COUNTERFACTUALS, owner, count=1, most=MOST_OPEN):
         record = Record.of(market)
-        _check_servers(record, question)
+        _check_servers(record, request)
         return Counterfactual.objects.create(
             owner=owner,
             market=market,
-            policy=question.policy.name,
-            parameters=question.policy.to_json(),
-            since=question.since,
+            policy=request.policy.name,
+            parameters=request.policy.to_json(),
+            since=request.since,
             version=record.version,
             slot=record.slot,
             submitted=record.submitted,
@@ -79,13 +79,13 @@ def create(owner: User, market: Market, question: Question, key: IdempotencyKey 
         )
 
 
-def _check_servers(record: Record, question: Question) -> None:
+def _check_servers(record: Record, request: CounterfactualRequest) -> None:
     """Check the policy against every inventory of the period. Conflicts with running jobs are found in the replay."""
-    policy, start = question.policy, record.decided_from(question.since)
+    policy, start = request.policy, record.decided_from(request.since)
     for snapshot in record.snapshots_from(record.version + 1 if start is None else start):
         try:
             policy.check(snapshot.inventory)
         except InvalidField as error:
             raise InvalidField(
-                "policy", f"{policy.name} cannot run on this market's servers: {error.problem}"
+                "policy", f"expected a policy that can run on this market's servers, got {policy.name}: {error.problem}"
             ) from None

@@ -3,7 +3,7 @@
 from typing import Final
 
 from scheduling.model.types import Json
-from scheduling.offline import Question, lagrangian
+from scheduling.offline import OfflineProblem, lagrangian
 from studies.workloads.simulation.replay import Progress
 from studies.workloads.workload import Workload
 
@@ -35,7 +35,7 @@ def bound_of(workload: Workload, progress: Progress) -> Json:
         progress(min(taken, steps) * len(bids) // steps, len(bids))
         return ENOUGH_S
 
-    question = Question(bids, workload.inventory, start=0, end=end)
-    answer = lagrangian(question, left, steps=steps).answer
+    problem = OfflineProblem(bids, workload.inventory, start=0, end=end)
+    answer = lagrangian(problem, left, steps=steps).answer
     proved = {"kind": str(answer.kind), "covers": str(answer.covers)}
     return {**proved, "value": answer.bound, "steps": answer.steps}

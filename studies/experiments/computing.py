@@ -24,7 +24,7 @@ RESULT: Final = ("outcome", "outcome_sha256", "workload_sha256", "timing", "comm
 
 
 @dataclass
-class Course(processes.Course):
+class RunProgress(processes.JobProgress):
     """All reports of a run so far."""
 
     known: Json = field(default_factory=dict)
@@ -67,11 +67,11 @@ def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None
 
 def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, stage: Stage) -> bool:
     """Compute one run; returns whether the process can take another order."""
-    course = Course(is_new=True, stage=stage)
+    progress = RunProgress(is_new=True, stage=stage)
     with guarded(attempt):
         process.order(order_of(attempt))
-        follow(attempt, course, process, Watch(LIMITS, stopping))
-        return course.over
+        follow(attempt, progress, process, Watch(LIMITS, stopping))
+        return progress.over
     return False
 
 

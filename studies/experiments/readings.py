@@ -149,7 +149,7 @@ def _identity(run: Run, document: Json) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class PolicyResult:
     """The results of a policy on a workload, over all seeds."""
 
     workload: int
@@ -230,7 +230,7 @@ class Results:
         return Ran(document["workload"], document["outcome"], timing, value)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PolicyResult]:
         """Return a row for every policy on every workload."""
         by: dict[tuple[int, int], list[Ran]] = {}
         for cell in self.cells:
@@ -238,7 +238,7 @@ class Results:
             if ran is not None and cell.run.policy is not None:
                 by.setdefault((cell.run.workload, cell.run.policy), []).append(ran)
         return [
-            Row(workload, title, policy, label, len(runs), _values(runs))
+            PolicyResult(workload, title, policy, label, len(runs), _values(runs))
             for workload, title in enumerate(self.workloads)
             for policy, label in enumerate(self.policies)
             for runs in [by.get((workload, policy), [])]

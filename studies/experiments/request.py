@@ -48,9 +48,9 @@ class TraceNumber(Integer):
         number = super().run_validation(data)
         trace = self.context["traces"].filter(pk=number).defer("text").first()
         if trace is None:
-            raise serializers.ValidationError(f"there is no trace {number} of yours")
+            raise serializers.ValidationError(f"expected one of your traces, got {number}")
         if trace.kind not in self.kinds:
-            problem = f"expected {' or '.join(self.kinds)}, trace {number} holds {trace.kind}"
+            problem = f"expected a trace with {' or '.join(self.kinds)}, got {trace.kind} in trace {number}"
             raise serializers.ValidationError(problem)
         return trace
 
@@ -197,16 +197,16 @@ class ExperimentRequest:
 def _generated(row: Json) -> CheckedWorkload:
     more = sorted(set(row) - {"generator", "setting"})
     if more:
-        raise InvalidField(more[0], "expected either a generator with its setting, or a trace")
+        raise InvalidField(more[0], "expected either a generator with its setting, or a trace, got both")
     source = read_generator(row, "")
     return CheckedWorkload({"title": source.title, "source": source.to_json()})
 
 
 def _traced(row: Json) -> CheckedWorkload:
     if "trace" not in row:
-        raise InvalidField("trace", "missing; expected a trace or a generator")
+        raise InvalidField("trace", "missing; give a trace or a generator")
     if "setting" in row:
-        raise InvalidField("setting", "expected a generator beside it")
+        raise InvalidField("setting", "expected no setting without a generator, got one")
     return CheckedWorkload(*traced_workload(row))
 
 
@@ -215,7 +215,7 @@ def _check_different(where: str, rows: Sequence[object]) -> None:
     for i, row in enumerate(rows):
         first = seen.setdefault(canonical(row), i)
         if first != i:
-            raise InvalidField(f"{where}[{i}]", f"the same as {where}[{first}]")
+            raise InvalidField(f"{where}[{i}]", f"expected no entry twice, got the same as {where}[{first}]")
 
 
 def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:
@@ -231,8 +231,12 @@ def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> Non
         policy: Policy = make_policy(row["name"], row["parameters"])
         wrong = kinds - policy.architectures
         if wrong:
-            raise InvalidField(f"policies[{i}]", f"{policy.name} runs no jobs of kind {min(wrong)} ({where})")
+            raise InvalidField(
+                f"policies[{i}]", f"expected a policy that runs {min(wrong)} jobs ({where}), got {policy.name}"
+            )
         try:
             policy.check(inventory)
         except InvalidField as error:
-            raise InvalidField(f"policies[{i}]", f"{policy.name} cannot run on {where}: {error}") from None
+            raise InvalidField(
+                f"policies[{i}]", f"expected a policy that can run on {where}, got {policy.name}: {error}"
+            ) from None

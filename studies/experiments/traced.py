@@ -54,13 +54,13 @@ def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
     if "step_times" in files:
         options["step_times"] = StepTimes.of(_records(files["step_times"]), batch=row.get("batch"))
     elif "batch" in row:
-        raise InvalidField("batch", "expected step times beside it")
+        raise InvalidField("batch", "expected no batch without step times, got one")
     if "quotas" in files:
         options["shares"] = shares_of([one for one in _records(files["quotas"]) if isinstance(one, Quota)])
     if "cluster" in row:
         cluster = _cluster(row["cluster"])
         if "machines" in files:
-            raise InvalidField("machines", "expected a cluster, or machines, and not both")
+            raise InvalidField("machines", "expected a cluster or machines, got both")
         return _on_cluster(cluster, options)
     if "machines" in files:
         machines = [one for one in _records(files["machines"]) if isinstance(one, Machine)]
@@ -79,16 +79,18 @@ def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None
         beside = StepTimes(trace.throughputs)
     beside.by_model(source.reference)
     if given and not beside.throughputs:
-        raise InvalidField("reference", "no throughputs are beside this trace")
+        raise InvalidField("reference", "expected no reference without throughputs, got one")
     if trace.format == GAVEL and not beside.throughputs:
-        problem = "its lines say mini-batches and no durations: upload Gavel's throughputs, too, and name them"
-        raise InvalidField("trace", f"{problem} as step_times")
+        problem = (
+            "expected step_times with Gavel's throughputs, because lines state mini-batches and no durations, got none"
+        )
+        raise InvalidField("trace", problem)
 
 
 def _cluster(name: str) -> Cluster:
     cluster = Cluster.objects.filter(name=name).first()
     if cluster is None:
-        raise InvalidField("cluster", f"there is no cluster {shown(name)}")
+        raise InvalidField("cluster", f"expected a cluster, got {shown(name)}")
     return cluster
 
 

@@ -1,15 +1,16 @@
 """The figures of the DPS paper that show simulations (Section 6.2.2).
 
-DPS as printed: prices eta^(share in use) - 1 whose etas come from as many jobs of an earlier time. With learned prices,
-our default, it is drawn beside. FIFO gives a job as many workers as it has chunks, as in the paper (halved while they
-have no place on the empty network); DRF is that of `scheduling/baselines`, which is stronger than the paper's.
+DPS as in the paper: prices eta^(share in use) - 1 with etas from as many jobs of an earlier time. DPS with quantile
+prices, our default, is drawn for comparison. FIFO gives a job as many workers as it has chunks, as in the paper; the
+number is halved until they fit the empty network. DRF is that of `scheduling/baselines`, which is stronger than the
+paper's.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from studies.papers.dps_cases import DRF, FIFO, LEARNED, PRINTED, SCHEMES, Case, ran
+from studies.papers.dps_cases import DRF, FIFO, PAPER_PRICES, QUANTILE, SCHEMES, Case, ran
 from studies.papers.dps_optimum import FIGURES as OPTIMUM
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
 from studies.papers.runs import listed
@@ -57,13 +58,13 @@ def _by_servers(task: Task, utility: str) -> Data:
 
 
 def _judge_welfare(data: Data) -> Finding:
-    mine = data[PRINTED].mean
+    mine = data[PAPER_PRICES].mean
     lead = [mine / data[name].mean for name in (FIFO, DRF)]
-    learned = data[LEARNED].total / data[PRINTED].total
+    quantile = data[QUANTILE].total / data[PAPER_PRICES].total
     grows = bool(mine[-1] > mine[0])
     return found(
         f"DPS over FIFO {listed(lead[0])}, over DRF {listed(lead[1])}; its welfare {'grows' if grows else 'falls'} "
-        f"from {mine[0]:,.0f} to {mine[-1]:,.0f}; with learned prices {learned:.2f} times that",
+        f"from {mine[0]:,.0f} to {mine[-1]:,.0f}; with quantile prices {quantile:.2f} times that",
         direction=bool(np.min(lead) > 1) and grows,
         size=bool(np.max(np.min(lead, axis=0)) >= 1 + LEAD),
     )
@@ -71,7 +72,7 @@ def _judge_welfare(data: Data) -> Finding:
 
 def _three(task: Task) -> Data:
     def measure(jobs: int, seed: int) -> dict[str, float]:
-        runs = {name: ran(PRINTED, replace(_case(task, name), jobs=jobs), seed) for name in UTILITIES}
+        runs = {name: ran(PAPER_PRICES, replace(_case(task, name), jobs=jobs), seed) for name in UTILITIES}
         return {name: one.welfare / one.standalone_value for name, one in runs.items()}
 
     return task.sweep(_jobs(task), measure)
@@ -94,7 +95,7 @@ def _payments(task: Task) -> Data:
     """The k-th winner of each seed, for as many as every seed has."""
     runs = []
     for seed in task.seeds:
-        runs.append(ran(PRINTED, _case(task), seed))
+        runs.append(ran(PAPER_PRICES, _case(task), seed))
         task.progress(len(runs), len(task.seeds))
     count = min(len(one.value) for one in runs)
     x = tuple(range(1, count + 1))
@@ -122,7 +123,7 @@ def _times(task: Task) -> Data:
 
     def measure(jobs: int, seed: int) -> dict[str, float]:
         return {
-            f"{count} servers": ran(PRINTED, replace(case, jobs=jobs, servers=count), seed).decision_s
+            f"{count} servers": ran(PAPER_PRICES, replace(case, jobs=jobs, servers=count), seed).decision_s
             for count in servers
         }
 

@@ -16,8 +16,8 @@ from scheduling.policies.dps import Dps
 from studies.papers.runs import Ran, by_end, run
 from studies.workloads.generated.dps import Setting, Workload, draw, draw_bid
 
-PRINTED, LEARNED, FIFO, DRF = "DPS", "DPS, learned prices", "FIFO", "DRF"
-SCHEMES = (PRINTED, LEARNED, FIFO, DRF)
+PAPER_PRICES, QUANTILE, FIFO, DRF = "DPS", "DPS, quantile prices", "FIFO", "DRF"
+SCHEMES = (PAPER_PRICES, QUANTILE, FIFO, DRF)
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,6 @@ def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
 def ran(name: str, case: Case, seed: int) -> Ran:
     """Run a scheme and return its result."""
     printed, work = drawn(case, seed)
-    schemes: dict[str, Policy] = {PRINTED: printed, LEARNED: Dps(), FIFO: WholeFifo(), DRF: Drf()}
+    schemes: dict[str, Policy] = {PAPER_PRICES: printed, QUANTILE: Dps(), FIFO: WholeFifo(), DRF: Drf()}
     slots = case.whole.slots
     return run(schemes[name], work.bids, work.inventory, slots=slots, until=slots)

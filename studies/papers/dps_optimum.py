@@ -5,16 +5,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduling.offline import Covers, Question
-from studies.papers.dps_cases import DRF, FIFO, PRINTED, SCHEMES, Case, drawn, ran
+from scheduling.offline import Covers, OfflineProblem
+from studies.papers.dps_cases import DRF, FIFO, PAPER_PRICES, SCHEMES, Case, drawn, ran
 from studies.papers.figure import Data, Figure, Finding, Task, found
 from studies.papers.runs import share_of_best
 from studies.workloads.generated.dps import Setting
 
 RATIO, NEAR, TWICE = 1.6, 0.05, 2.0
-"""Of the optimum to DPS's welfare, at most; so much above counts as the same size, so many times as the direction."""
+"""Largest published ratio of the optimum to DPS's welfare; the excess that counts as the same size; the factor that
+counts as the same direction."""
 SPREAD = 0.2
-"""Of shares: hardly touched."""
+"""Largest variation of shares that counts as constant."""
 TINY = Setting(servers=4, slots=10, jobs=10, types=1, chunks=(2, 6), epochs=(2, 6), minibatches=(5, 20))
 
 
@@ -25,21 +26,21 @@ def _tiny(task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def _shares(servers: int, jobs: int, seed: int) -> tuple[float, ...]:
-    """Of each of SCHEMES."""
+    """Return the share of the optimum of each of SCHEMES."""
     # The paper varies the workload of jobs; those of its simulations would not be complete in ten slots.
     whole = replace(TINY, servers=max(servers, TINY.servers))
     case = Case(whole, servers, jobs)
     _, work = drawn(case, seed)
     welfare = [ran(name, case, seed).welfare for name in SCHEMES]
-    question = Question(work.bids, work.inventory, 0, whole.slots, covers=Covers.RIGID, open_end=False)
-    return share_of_best(welfare, question)
+    problem = OfflineProblem(work.bids, work.inventory, 0, whole.slots, covers=Covers.RIGID, open_end=False)
+    return share_of_best(welfare, problem)
 
 
 def _ratios(task: Task) -> Data:
     jobs, servers = _tiny(task)
 
     def measure(count: int, seed: int) -> dict[str, float]:
-        return {f"{there} servers": _shares(there, count, seed)[SCHEMES.index(PRINTED)] for there in servers}
+        return {f"{there} servers": _shares(there, count, seed)[SCHEMES.index(PAPER_PRICES)] for there in servers}
 
     return task.sweep(jobs, measure)
 
@@ -62,9 +63,9 @@ def _all_ratios(task: Task) -> Data:
 
 
 def _judge_all_ratios(data: Data) -> Finding:
-    mine = data[PRINTED].mean
+    mine = data[PAPER_PRICES].mean
     words = ", ".join(f"{name} {data[name].total:.2f}" for name in SCHEMES)
-    before = all(data[PRINTED].total > data[name].total for name in (FIFO, DRF))
+    before = all(data[PAPER_PRICES].total > data[name].total for name in (FIFO, DRF))
     everywhere = all((mine >= data[name].mean - 1e-9).all() for name in (FIFO, DRF))
     return found(
         f"share of the optimum's bound in the mean: {words}; DPS varies by {np.ptp(mine):.2f}",

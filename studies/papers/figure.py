@@ -16,7 +16,7 @@ Where = TypeVar("Where", bound=Point)
 
 
 class Scale(StrEnum):
-    """How large the runs behind a figure are."""
+    """The size of the runs of a figure."""
 
     SMALL = "small"
     """Seconds: a few jobs, two seeds."""
@@ -49,7 +49,7 @@ class Finding:
 
 
 def found(measured: str, *, direction: bool, size: bool) -> Finding:
-    """The verdict on a claim of a direction and a size; a size in the wrong direction is none."""
+    """The verdict on a claim of a direction and a size; a size in the wrong direction does not count."""
     if not direction:
         return Finding(Verdict.NOT, measured)
     return Finding(Verdict.REPRODUCED if size else Verdict.DIRECTION, measured)
@@ -104,7 +104,7 @@ class Task:
     """Called with the number of completed runs and the number of all runs."""
 
     def pick(self, small: Some, middle: Some, full: Some) -> Some:
-        """Which of these belongs to the scale."""
+        """Return the value for this scale."""
         return {Scale.SMALL: small, Scale.MIDDLE: middle, Scale.FULL: full}[self.scale]
 
     def sweep(self, points: Sequence[Where], measure: Callable[[Where, int], Mapping[str, float]]) -> Data:
@@ -166,7 +166,7 @@ class Paper:
     """As the command names it."""
     title: str
     section: str
-    """Where in the paper they are."""
+    """Section of the paper with the simulations."""
     figures: tuple[Figure, ...]
 
     def figure(self, number: str) -> Figure:
@@ -174,7 +174,7 @@ class Paper:
         for one in self.figures:
             if one.number == number:
                 return one
-        raise KeyError(f"no figure {number!r} of {self.key}; there are {', '.join(f.number for f in self.figures)}")
+        raise KeyError(f"expected one of {', '.join(f.number for f in self.figures)} of {self.key}, got {number!r}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The figures of the OASiS paper that show simulations (Section V-A).
 
-OASiS as printed: prices (22) whose bounds come from as many jobs of an earlier time. With learned prices, our default,
-it is drawn beside. Baselines are those of `scheduling/baselines`: one definition for all papers.
+OASiS as in the paper: prices (22) with bounds from as many jobs of an earlier time. With quantile prices, our default,
+it is drawn for comparison. Baselines are those of `scheduling/baselines`: one definition for all papers.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from scheduling.model.bid import Bid
-from scheduling.offline import Covers, Question
+from scheduling.offline import Covers, OfflineProblem
 from scheduling.policies.base import Policy
 from scheduling.policies.baselines.dorm import Dorm
 from scheduling.policies.baselines.drf import Drf
@@ -23,7 +23,7 @@ from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import Ran, by_end, listed, run, share_of_best
 from studies.workloads.generated.oasis import Setting, Workload, draw
 
-PRINTED, LEARNED = "OASiS", "OASiS, learned prices"
+PAPER_PRICES, QUANTILE = "OASiS", "OASiS, quantile prices"
 BASELINES: Mapping[str, Policy] = {"FIFO": Fifo(), "DRF": Drf(), "RRH": Rrh(), "Dorm": Dorm()}
 SENSITIVE, CRITICAL = "time-sensitive", "time-critical"
 SHARES = (10, 20, 50, 100, 150, 200)
@@ -33,9 +33,9 @@ RATIO, POWER = "U / L", "ln(U / L)"
 TOPS = (10, 50, 100)
 """Greatest priorities, in Figure 5."""
 RATIOS = (1.1, 1.5)
-"""Of the optimum to OASiS's utility, as published."""
+"""Published ratios of the optimum to OASiS's utility."""
 NEAR, TWICE = 0.05, 2.0
-"""So far from a published ratio counts as the same size, so many times as the same direction."""
+"""The distance from a published ratio that counts as the same size; the factor that counts as the same direction."""
 LONGER = 4
 """Horizons that baselines have to complete what they admitted."""
 PLENTY, SCARCE = "few jobs", "many jobs"
@@ -68,7 +68,7 @@ def _run(policy: Policy, setting: Setting, seed: int) -> Ran:
 
 def _schemes(setting: Setting, seed: int) -> dict[str, Policy]:
     bounds, _ = _drawn(setting, seed)
-    return {PRINTED: _printed(bounds), LEARNED: Oasis(), **BASELINES}
+    return {PAPER_PRICES: _printed(bounds), QUANTILE: Oasis(), **BASELINES}
 
 
 def _utility(task: Task) -> Data:
@@ -83,12 +83,12 @@ def _utility(task: Task) -> Data:
 
 
 def _judge_utility(data: Data) -> Finding:
-    mine = data[PRINTED].mean
-    best = np.max([data[name].mean for name in data.names(PRINTED, LEARNED)], axis=0)
+    mine = data[PAPER_PRICES].mean
+    best = np.max([data[name].mean for name in data.names(PAPER_PRICES, QUANTILE)], axis=0)
     lead = mine - best
     return found(
-        f"OASiS over the best other, from fewest to most jobs: {listed(mine / best)}; with learned prices "
-        f"{listed(data[LEARNED].mean / best)}",
+        f"OASiS over the best other, from fewest to most jobs: {listed(mine / best)}; with quantile prices "
+        f"{listed(data[QUANTILE].mean / best)}",
         direction=bool((lead > 0).all()),
         size=bool(lead[-1] > lead[0]),
     )
@@ -103,8 +103,8 @@ def _timeliness(task: Task) -> Data:
 
     def measure(name: str, seed: int) -> dict[str, float]:
         _, work = _drawn(setting, seed)
-        # Whom others admitted is late for as long as it takes: they run on after the end.
-        policy, longer = _schemes(setting, seed)[name], 1 if name in (PRINTED, LEARNED) else LONGER
+        # Jobs that other policies admitted may complete after the end.
+        policy, longer = _schemes(setting, seed)[name], 1 if name in (PAPER_PRICES, QUANTILE) else LONGER
         slots = longer * setting.slots
         return _lateness(run(policy, work.bids, work.inventory, slots=slots, until=longer * slots), work, slots)
 
@@ -130,11 +130,11 @@ def _lateness(ran: Ran, work: Workload, slots: int) -> dict[str, float]:
 
 def _judge_timeliness(data: Data) -> Finding:
     names = data[SENSITIVE].x
-    others = [i for i, name in enumerate(names) if name not in (PRINTED, LEARNED)]
+    others = [i for i, name in enumerate(names) if name not in (PAPER_PRICES, QUANTILE)]
     words, closest, steadiest = [], True, True
     for kind in (SENSITIVE, CRITICAL):
         mean, spread = np.abs(data[kind].mean), data[f"{kind}, deviation"].mean
-        mine = names.index(PRINTED)
+        mine = names.index(PAPER_PRICES)
         closest = closest and bool(mean[mine] <= mean[others].min())
         steadiest = steadiest and bool(spread[mine] <= spread[others].min())
         signed = data[kind].mean
@@ -156,8 +156,8 @@ def _optimum(task: Task) -> Data:
                 run(policy, work.bids, work.inventory, slots=setting.slots, until=setting.slots).welfare
                 for policy in (_printed(bounds), Oasis())
             ]
-            question = Question(work.bids, work.inventory, 0, setting.slots, covers=Covers.ELASTIC, open_end=False)
-            for name, share in zip((PRINTED, LEARNED), share_of_best(runs, question), strict=True):
+            problem = OfflineProblem(work.bids, work.inventory, 0, setting.slots, covers=Covers.ELASTIC, open_end=False)
+            for name, share in zip((PAPER_PRICES, QUANTILE), share_of_best(runs, problem), strict=True):
                 row[f"{name}, priorities 1 to {top}"] = share
         return row
 
@@ -165,12 +165,12 @@ def _optimum(task: Task) -> Data:
 
 
 def _judge_optimum(data: Data) -> Finding:
-    mine = np.array([one.mean for one in data.series if one.name.startswith(f"{PRINTED}, pri")])
-    learned = np.array([one.mean for one in data.series if one.name.startswith(LEARNED)])
+    mine = np.array([one.mean for one in data.series if one.name.startswith(f"{PAPER_PRICES}, pri")])
+    quantile = np.array([one.mean for one in data.series if one.name.startswith(QUANTILE)])
     least, most = 1 / mine.max(), 1 / max(float(mine.min()), 1e-9)
     return found(
         f"bound of the optimum over OASiS's utility: {least:.2f} to {most:.2f}, {1 / mine.mean():.2f} in the mean; "
-        f"with learned prices {1 / learned.mean():.2f}",
+        f"with quantile prices {1 / quantile.mean():.2f}",
         direction=most <= TWICE * RATIOS[1],
         size=most <= RATIOS[1] + NEAR and 1 / float(mine.mean()) >= RATIOS[0] - NEAR,
     )

@@ -1,6 +1,6 @@
 """The figures of the preemptive edge-cloud paper that show simulations (Section V-C).
 
-A_online dispatches by the paper's Eq. (5) to event-driven queues; under our default rule it is drawn beside as jobmax.
+A_online dispatches by the paper's Eq. (5) to event-driven queues; under our default rule it is drawn as jobmax.
 A_online-E, SRTF and Tiresias-L have no cloud, BatchSche has (studies/papers/preemptive_comparison.py).
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from scheduling.model.types import Floats
 from scheduling.preemptive.bounds import Least, least
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
-from studies.papers.preemptive_comparison import RIVALS, Done
-from studies.papers.preemptive_ratios import quotients
+from studies.papers.preemptive_comparison import SCHEDULERS, Done
+from studies.papers.preemptive_ratios import competitive_ratios
 from studies.papers.runs import listed
 from studies.workloads.generated.preemptive import Setting, Workload, draw
 
@@ -40,15 +40,15 @@ SPEEDS = (Fraction(1), Fraction(6, 5), Fraction(3, 2))
 LESS = 0.30
 """Largest share by which the mean time is less than that of the others, in the paper's claim."""
 MAKESPANS = (0.76, 0.74)
-"""Of A_online over those of SRTF and of Tiresias-L."""
+"""Makespans of A_online over those of SRTF and of Tiresias-L."""
 MOST, CLOSE = 1.7, 1.1
-"""The quotient is said to stay below; to be close to 1 at the highest speed is taken as at most."""
+"""The ratio is said to stay below; to be close to 1 at the highest speed is taken as at most."""
 NEAR = 0.15
-"""So far from a published ratio counts as the same size; a share of little influence, too."""
+"""The distance from a published ratio that counts as the same size; also the largest variation without influence."""
 
 
 STEPS = 50
-"""Of time, in Figure 11."""
+"""Number of time steps in Figure 11."""
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +58,7 @@ def _drawn(setting: Setting, seed: int) -> Workload:
 
 @lru_cache(maxsize=512)
 def _done(name: str, setting: Setting, seed: int) -> Done:
-    return RIVALS[SCHEMES[name]](_drawn(setting, seed))
+    return SCHEDULERS[SCHEMES[name]](_drawn(setting, seed))
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +124,7 @@ def _judge_stops(data: Data) -> Finding:
 
 
 def _course(task: Task) -> Data:
-    """Shares of workers in use and of jobs complete, in steps until the last rival is done."""
+    """Shares of workers in use and of jobs complete, in steps until the last scheduler has completed all jobs."""
     setting = _setting(task)
     runs: dict[str, list[Done]] = {name: [] for name in PREEMPTIVE}
     for i, name in enumerate(PREEMPTIVE):
@@ -179,7 +179,7 @@ def _end(complete: Series) -> float:
     return float(complete.x[int(np.argmax(complete.mean >= 1.0))])
 
 
-def _quotients(task: Task, *, servers: bool) -> Data:
+def _ratios(task: Task, *, servers: bool) -> Data:
     step = task.pick(2.0, 1.0, 0.5)
     jobs, many = task.pick((3, 5, 7), (5, 10, 15), (5, 10, 15, 20, 25)), task.pick(5, 15, 25)
     counts, there = task.pick((3, 6, 9), (5, 15, 25), (5, 15, 25, 35, 45)), task.pick(6, 15, 25)
@@ -188,7 +188,7 @@ def _quotients(task: Task, *, servers: bool) -> Data:
     def measure(x: int, seed: int) -> dict[str, float]:
         setting = Setting(jobs=many if servers else x, servers=x if servers else there, span=30, types=types)
         work, bound = _drawn(setting, seed), _least(setting, seed, step)
-        rows = {speed: quotients(work, bound, rule="paper", speed=speed) for speed in SPEEDS}
+        rows = {speed: competitive_ratios(work, bound, rule="paper", speed=speed) for speed in SPEEDS}
         return {f"epsilon = {float(speed - 1):g}": one.fractional for speed, one in rows.items()} | {
             f"epsilon = {float(speed - 1):g}, time of jobs": one.jct for speed, one in rows.items()
         }
@@ -196,7 +196,7 @@ def _quotients(task: Task, *, servers: bool) -> Data:
     return task.sweep(counts if servers else jobs, measure)
 
 
-def _judge_quotients(data: Data) -> Finding:
+def _judge_ratios(data: Data) -> Finding:
     means = [one.mean for one in data.series[: len(SPEEDS)]]
     falls = bool((np.diff(means, axis=0) < 0).all())
     spread = float(np.ptp(means[0]) / means[0].mean())
@@ -234,17 +234,17 @@ def _figure_by(what: str, *, number: str, stops: bool) -> Figure:
     )
 
 
-def _quotient_figure(number: str, *, servers: bool) -> Figure:
+def _ratio_figure(number: str, *, servers: bool) -> Figure:
     what = "servers" if servers else "jobs"
     return Figure(
         number,
-        f"Competitive quotient by {what} and speed",
+        f"Competitive ratio by {what} and speed",
         x=what,
         y="over the bound",
         claim=f"Below 1.7, hardly touched by the number of {what}, the smaller the faster workers are, and close to 1 "
         "at epsilon = 0.5.",
-        compute=lambda task: _quotients(task, servers=servers),
-        judge=_judge_quotients,
+        compute=lambda task: _ratios(task, servers=servers),
+        judge=_judge_ratios,
     )
 
 
@@ -267,7 +267,7 @@ PAPER = Paper(
             compute=_course,
             judge=_judge_course,
         ),
-        _quotient_figure("12", servers=False),
-        _quotient_figure("13", servers=True),
+        _ratio_figure("12", servers=False),
+        _ratio_figure("13", servers=True),
     ),
 )

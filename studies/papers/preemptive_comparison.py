@@ -37,7 +37,7 @@ class Done:
     completion: Mapping[str, float]
     """Slots, by job."""
     preemptions: int
-    """How often a whole job was stopped, or a worker left a chunk in the middle."""
+    """Number of times that a whole job was stopped, or a worker left a chunk unfinished."""
     busy: Floats
     """Worker-slots in use at the edge in each slot until the last completion there."""
 
@@ -51,10 +51,10 @@ class Done:
         return max(self.completion.values())
 
 
-Rival = Callable[[Workload], Done]
+Scheduler = Callable[[Workload], Done]
 
 
-def queued(rule: str) -> Rival:
+def queued(rule: str) -> Scheduler:
     """Chunks in queues under a rule of dispatch, exact times."""
 
     def run(work: Workload) -> Done:
@@ -75,7 +75,7 @@ def queued(rule: str) -> Rival:
     return run
 
 
-def slotted(policy: Policy, *, cloud: bool) -> Rival:
+def slotted(policy: Policy, *, cloud: bool) -> Scheduler:
     """A policy that books whole slots."""
 
     def run(work: Workload) -> Done:
@@ -90,7 +90,7 @@ def slotted(policy: Policy, *, cloud: bool) -> Rival:
     return run
 
 
-RIVALS: Mapping[str, Rival] = {
+SCHEDULERS: Mapping[str, Scheduler] = {
     "jobmax": queued("jobmax"),
     "paper": queued("paper"),
     "edge": queued("edge"),
@@ -105,7 +105,7 @@ RIVALS: Mapping[str, Rival] = {
 
 
 def _stops(job: Job) -> int:
-    """How often it held machines, then none, and was not complete."""
+    """Return the number of times that it lost all its machines before it was complete."""
     stretches = list(constellations(job.held))
     return sum(before[1] < after[0] for before, after in pairwise(stretches))
 

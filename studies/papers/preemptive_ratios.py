@@ -9,8 +9,8 @@ from studies.workloads.generated.preemptive import Workload
 
 
 @dataclass(frozen=True)
-class Quotients:
-    """Times of jobs divided by lower bounds for any schedule at speed 1."""
+class CompetitiveRatios:
+    """Total times divided by lower bounds for any schedule at speed 1."""
 
     fractional: float
     """Fractional flow over ILP (4) relaxed."""
@@ -20,11 +20,11 @@ class Quotients:
     """Share of jobs whose dual variable alpha is not feasible as printed: Lemma 2 is wrong there."""
 
 
-def quotients(work: Workload, bound: Least, *, rule: str, speed: Fraction) -> Quotients:
+def competitive_ratios(work: Workload, bound: Least, *, rule: str, speed: Fraction) -> CompetitiveRatios:
     """Play a workload to its end under a rule, with workers that much faster."""
     played = play(work.bids, work.inventory, rule=rule, speed=speed)
     took, wrong = flow(played), {broken.job for broken in duals(played).broken}
-    return Quotients(
+    return CompetitiveRatios(
         fractional=float(took.fractional) / bound.fractional,
         jct=float(took.jobs) / bound.jct,
         infeasible=len(wrong) / len(work.bids),

@@ -12,7 +12,7 @@ from scheduling.book.running import RunningBook
 from scheduling.model.bid import Bid
 from scheduling.model.ending import Ending
 from scheduling.model.inventory import Inventory
-from scheduling.offline import Question, best_bound
+from scheduling.offline import OfflineProblem, best_bound
 from scheduling.policies.base import Policy
 from scheduling.policies.simulation import Simulation
 
@@ -67,12 +67,12 @@ def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int
     )
 
 
-def share_of_best(welfare: Sequence[float], question: Question) -> tuple[float, ...]:
+def share_of_best(welfare: Sequence[float], problem: OfflineProblem) -> tuple[float, ...]:
     """Shares of the most welfare that any schedule covered could have had: of its bound, so shares are at least these.
 
     1 where nobody could have had any.
     """
-    bound = best_bound(replace(question, known=max(welfare)), lambda: BUDGET_S).bound
+    bound = best_bound(replace(problem, known=max(welfare)), lambda: BUDGET_S).bound
     return tuple(one / bound if bound > 0 else 1.0 for one in welfare)
 
 

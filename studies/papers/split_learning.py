@@ -15,7 +15,7 @@ from scheduling.split_learning.methods import METHODS
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import listed
 from studies.split_learning.scenarios import TABLE_2, Scenario, draw
-from studies.split_learning.timed_run import Run, run
+from studies.split_learning.timed_run import TimedRun, run
 
 SECONDS: Final = 60.0
 """Budget of each plan; nearly all end long before."""
@@ -23,7 +23,7 @@ ABOVE, SPEEDUP = "ADMM above the optimum, %", "speedup of ADMM over the integer 
 ADMM, BALANCED, RANDOM = "admm", "balanced-greedy", "random"
 COMPARED = (ADMM, BALANCED, RANDOM)
 LENGTHS_MS = (50, 150, 200)
-"""Of slots, in Figure 6."""
+"""Lengths of slots in Figure 6."""
 MOST, WORST, FASTER = 10.2, 14.9, 12.5
 """Table II: suboptimality in all rows but one, in that one, percent; and the least speedup."""
 MANY = 100
@@ -39,7 +39,7 @@ def _name(scenario: Scenario) -> str:
 
 
 @lru_cache(maxsize=512)
-def _run(method: str, scenario: Scenario, seed: int) -> Run:
+def _run(method: str, scenario: Scenario, seed: int) -> TimedRun:
     instance = draw(scenario, np.random.default_rng(seed))
     return run(METHODS[method], instance, seconds=SECONDS, seed=seed)
 

@@ -10,7 +10,7 @@ from studies.papers.figure import Task
 from studies.workloads.generated.weighted_completion import Setting, Workload, draw
 
 FACTORS = (0.01, 1.0, 10_000.0)
-"""Of F: the greatest weight for a unit of consumption over the least."""
+"""Values of F, the greatest weight per unit of consumption over the least one."""
 
 
 @lru_cache(maxsize=128)
@@ -20,7 +20,7 @@ def drawn(setting: Setting, seed: int) -> Workload:
 
 
 def setting_of(task: Task, architecture: Architecture = Architecture.PS) -> Setting:
-    """How large a system is at the task's scale."""
-    small = Setting(jobs=6, servers=6, slots=14, workers=3, pss=2)
+    """Return the size of the system at the task's scale."""
+    small = Setting(jobs=6, servers=6, slots=14, workers=3, parameter_servers=2)
     middle, full = Setting(jobs=30, servers=50, slots=100), Setting(jobs=100, servers=150, slots=300)
     return replace(task.pick(small, middle, full), architecture=architecture)

@@ -1,7 +1,7 @@
 """The figures of the weighted-completion paper (Section 7).
 
 A_online as printed: batches at the ends of doubling intervals, with prices. Rolling, our default use of the same
-A_maxweight, is drawn beside. Baselines are those of `scheduling/baselines`.
+A_maxweight, is drawn for comparison. Baselines are those of `scheduling/baselines`.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ LONGEST_S = 120.0
 """Upper limit for the time of a run in the paper's claim."""
 ANY = "any type"
 ALONE = 4
-"""The horizon of the printed scheduler is at least so many times what the longest job takes with all its workers."""
+"""Least horizon of the paper's scheduler, as a multiple of the longest job's duration with all its workers."""
 
 
 def _total(name: str, work: Workload, *, last: int, factor: float = 1.0) -> float:
@@ -169,7 +169,7 @@ def _counts(task: Task) -> Data:
 
 
 def _at_most(bid: Bid, workers: int) -> Bid:
-    """The same work for so many workers at most: a job has no more than chunks."""
+    """Return the same work for this number of workers at most: a job has no more than chunks."""
     chunks = min(bid.chunks, workers)
     return replace(bid, chunks=chunks, epochs=1, minibatches=max(1, -(-bid.work // chunks)))
 

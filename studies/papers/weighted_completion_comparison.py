@@ -29,19 +29,19 @@ BASELINES: Mapping[str, Policy] = {
     "drf placed": Drf(),
 }
 ROUNDS = 4
-"""alpha of the printed scheduler: so many suffice in practice, far fewer than its theorem asks for."""
+"""alpha of the paper's scheduler: this suffices in practice; its theorem requires far more."""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Of weight x completion, and of weight x flow (completion - arrival)."""
+    """Sums of weight x completion, and of weight x flow (completion - arrival)."""
 
     completion: float
     flow: float
 
 
 def sums(done: Mapping[str, float], work: Workload) -> Sums:
-    """Of a run in which all jobs are complete, by the slots of their completions."""
+    """Return the sums of a run in which all jobs are complete, by the slots of their completions."""
     weighted = [(bid.utility.value * done[bid.id], bid.utility.value * bid.arrival) for bid in work.bids]
     completion = sum(total for total, _ in weighted)
     return Sums(completion, completion - sum(arrived for _, arrived in weighted))
@@ -61,7 +61,7 @@ def longest(work: Workload) -> int:
 
 
 def completions(policy: Policy, work: Workload, slots: int) -> dict[str, float]:
-    """When each job is complete; raises RuntimeError if one is not."""
+    """Return the completion of each job; raises RuntimeError if a job is not complete."""
     run = simulate(policy, work.bids, Ledger(work.inventory, start=0, slots=slots), until=100 * slots)
     done = {name: float(job.completion) for name, job in run.done.items() if job.completion is not None}
     if len(done) != len(work.bids):

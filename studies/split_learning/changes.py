@@ -21,7 +21,7 @@ from scheduling.split_learning.instance import LARGEST_SLOTS, TIMES, Instance
 from studies.split_learning.schemas.changes import ChangesIn
 
 OF_CLIENTS: Final = ("release", "gap", "tail")
-"""Times of a client and its link. The factor of a slower client multiplies each of them."""
+"""The times of a client and its link, which the factor of a slower client multiplies."""
 OF_HELPERS: Final = ("forward", "backward")
 
 
@@ -59,9 +59,9 @@ def changed(instance: Instance, changes: Json) -> Instance:
     rows = [i for i in range(len(draft.helpers.known)) if i not in gone]
     columns = [j for j in range(len(draft.clients.known)) if j not in out]
     if not rows:
-        raise InvalidField("gone", "no helper is left")
+        raise InvalidField("gone", "expected at least one helper to be left, got none")
     if not columns:
-        raise InvalidField("drop", "no client is left")
+        raise InvalidField("drop", "expected at least one client to be left, got none")
     return draft.part(rows, columns)
 
 
@@ -82,7 +82,7 @@ class _Names:
         """Return the index of this name; raises InvalidField for an unknown name."""
         if name not in self._place:
             there = ", ".join(self.known[:10]) + (", ..." if len(self.known) > 10 else "")
-            raise InvalidField(field, f"there is no {self.kind} {shown(name)}; there are {there}")
+            raise InvalidField(field, f"expected a {self.kind} ({there}), got {shown(name)}")
         return self._place[name]
 
     def add(self, name: str) -> None:
@@ -127,7 +127,7 @@ class _Draft:
         """Add a client: a copy of another one, or one with its own demand and its times with each helper by name."""
         name = row["name"]
         if name in self.clients:
-            raise InvalidField(f"{field}.name", f"client {name} is there already")
+            raise InvalidField(f"{field}.name", f"expected a name that no client has, got {name}")
         if "like" in row:
             like = self.clients.index(f"{field}.like", row["like"])
             columns = {kind: self.times[kind][:, like] for kind in TIMES}

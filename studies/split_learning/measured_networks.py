@@ -110,7 +110,8 @@ class Network:
         if part is None:
             known = ", ".join([*self._times, *sorted({p["device"] for p in self._parts})])
             raise InvalidField(
-                "device", f"no times of {device} for layers {first} to {last} of {self.name}; known: {known}"
+                "device",
+                f"expected a device with times for layers {first} to {last} of {self.name} ({known}), got {device}",
             )
         like = self._of("rpi4", first, last) / self._of("rpi4", int(part["first"]), int(part["last"]))
         scaled: Floats = like * np.array([float(part["forward_ms"]), float(part["backward_ms"])])
@@ -152,7 +153,10 @@ def profiled(
     shape = (len(helpers), len(clients))
     for name, rate in (("up_mbps", up_mbps), ("down_mbps", down_mbps)):
         if rate.shape != shape or not (np.isfinite(rate) & (rate > 0)).all():
-            raise InvalidField(name, f"expected {shape[0]} x {shape[1]} rates above 0")
+            raise InvalidField(
+                name,
+                f"expected {shape[0]} x {shape[1]} rates above 0, got other numbers, {rate.shape}",
+            )
     if slot_ms < 1:
         raise InvalidField("slot_ms", f"expected at least 1, got {slot_ms}")
     spans = cache(network.spans)  # devices and cuts are few, pairs of a helper and a client may be many

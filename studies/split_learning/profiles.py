@@ -117,7 +117,7 @@ def _links(profile: Json, clients: list[Json], names: tuple[tuple[str, ...], ...
     missing = np.argwhere(both.min(axis=0) == 0)
     if len(missing):
         i, j = (int(x) for x in missing[0])
-        problem = f"there is no rate of the link of client {names[1][j]} and helper {names[0][i]}"
+        problem = f"expected a rate for each link, got none for client {names[1][j]} and helper {names[0][i]}"
         raise InvalidField(f"clients[{j}].mbps", problem)
     return both[0], both[1]
 

@@ -41,5 +41,5 @@ def _with_memory(field: str, row: object, servers: dict[str, Server]) -> object:
         return row
     amount = Capacity.objects.filter(server=server, resource__name=MEMORY).select_related("resource").first()
     if amount is None or amount.resource.unit not in GIGABYTES:
-        raise InvalidField(f"{field}.memory_gb", f"missing, and server {server.name} has no {MEMORY} in GB or MB")
+        raise InvalidField(f"{field}.memory_gb", f"missing; server {server.name} has no {MEMORY} in GB or MB")
     return {**row, "memory_gb": str(amount.amount * GIGABYTES[amount.resource.unit])}

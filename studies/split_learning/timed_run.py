@@ -1,4 +1,4 @@
-"""Run a method to its end on one instance, check its plan and measure its time."""
+"""TimedRun a method to its end on one instance, check its plan and measure its time."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -12,7 +12,7 @@ from scheduling.split_learning.method import Method
 
 
 @dataclass(frozen=True)
-class Run:
+class TimedRun:
     """The result of one method on one instance."""
 
     makespan: float
@@ -23,8 +23,8 @@ class Run:
     """Wall-clock time."""
 
 
-def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> Run:
-    """Run a method to its end, or until its time limit.
+def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> TimedRun:
+    """TimedRun a method to its end, or until its time limit.
 
     Raises
     ------
@@ -37,11 +37,11 @@ def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> Run
         for step in method(instance, left=lambda: began + seconds - perf_counter(), rng=np.random.default_rng(seed)):
             bound, plan = step.lower_bound, step.plan
     except TooLarge:
-        return Run(makespan, bound, perf_counter() - began)
+        return TimedRun(makespan, bound, perf_counter() - began)
     took = perf_counter() - began
     if plan is not None:
         makespan = plan.makespan
         wrong = violations(plan)
         if wrong:
             raise RuntimeError("; ".join(wrong))
-    return Run(makespan, bound, took)
+    return TimedRun(makespan, bound, took)

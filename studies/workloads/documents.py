@@ -16,7 +16,7 @@ def inventory_document(inventory: Inventory) -> Json:
         "cloud": list(inventory.cloud),
         "capacity": inventory.capacity.tolist(),
         "workers": [_machine(one) for one in inventory.workers],
-        "pss": [_machine(one) for one in inventory.pss],
+        "parameter_servers": [_machine(one) for one in inventory.parameter_servers],
         "storage": list(inventory.storage),
     }
 
@@ -30,7 +30,7 @@ def inventory_of_document(document: Json) -> Inventory:
         cloud=tuple(document["cloud"]),
         capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
         workers=tuple(_type(row) for row in document["workers"]),
-        pss=tuple(_type(row) for row in document["pss"]),
+        parameter_servers=tuple(_type(row) for row in document["parameter_servers"]),
         storage=tuple(document["storage"]),
     )
 

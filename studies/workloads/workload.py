@@ -12,7 +12,7 @@ from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from studies.workloads.documents import inventory_document
 from studies.workloads.simulation.reach import Reach
-from studies.workloads.simulation.replay import Plan, Progress, Replayed, replay
+from studies.workloads.simulation.replay import Progress, Replayed, ReplayParameters, replay
 from studies.workloads.traces.mapping import TracedBids
 
 MOST_LINES = 1000
@@ -25,7 +25,7 @@ class Workload:
 
     jobs: TracedBids
     inventory: Inventory
-    plan: Plan
+    plan: ReplayParameters
     note: str
     """A sentence on the synthetic data."""
     malformed: tuple[Malformed, ...] = ()
@@ -53,7 +53,9 @@ class Workload:
         """Raise InvalidField if there are no jobs: figures without jobs would look like those of a bad policy."""
         if not self.jobs.bids:
             first = min([*self.jobs.refused, *self.malformed], key=lambda row: row.line, default=None)
-            raise InvalidField("trace", f"no line of it can become a job{'' if first is None else f'; {first}'}")
+            raise InvalidField(
+                "trace", f"expected a line that can become a job, got none{'' if first is None else f'; {first}'}"
+            )
 
     @cached_property
     def reach(self) -> Reach:

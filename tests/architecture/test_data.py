@@ -1,4 +1,4 @@
-"""Generated test data comes again byte for byte, and every file of test data is generated or says what it is."""
+"""Generated test data comes again byte for byte, and every file of test data is generated or has a note."""
 
 from random import Random, SystemRandom
 

@@ -68,15 +68,15 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(POLICIES, policy.name, policy)
 
 
-def send(market: Market, owner: User, worth: float, *, auction: bool = False, **changes: Any) -> Bid:
+def send(market: Market, owner: User, value: float, *, auction: bool = False, **changes: Any) -> Bid:
     """A stored bid with a value or a weight, not decided yet."""
-    stated: dict[str, Any] = {"utility": {"form": "constant", "value": worth}} if auction else {"weight": worth}
+    stated: dict[str, Any] = {"utility": {"form": "constant", "value": value}} if auction else {"weight": value}
     body = {"model": "ResNet-50", "epochs": 1, **stated, **changes}
     return submit_bid(cluster=market.cluster, owner=owner, body=body).bid
 
 
 def states(market: Market) -> list[str]:
-    """Of all bids, in their order."""
+    """Return the states of all bids, in their order."""
     return list(Bid.objects.filter(market=market).order_by("sequence").values_list("state", flat=True))
 
 

@@ -293,5 +293,5 @@ def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
 
 
 def test_the_command_says_so_when_there_is_no_such_market(market: Market) -> None:
-    with pytest.raises(CommandError, match="no market of a cluster named 'nowhere'"):
+    with pytest.raises(CommandError, match="expected a cluster with a market, got 'nowhere'"):
         call_command("audit", "--market", "nowhere")

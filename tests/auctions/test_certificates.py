@@ -73,11 +73,11 @@ def optimum(market: Market) -> float:
         best = max(best, value)
         if i == len(choices):
             return
-        for worth, held in choices[i]:
-            if value + worth + hopes[i + 1] <= best:
+        for gain, held in choices[i]:
+            if value + gain + hopes[i + 1] <= best:
                 break
             if (held <= free).all():
-                go_on(i + 1, free - held, value + worth)
+                go_on(i + 1, free - held, value + gain)
         if value + hopes[i + 1] > best:
             go_on(i + 1, free, value)
 
@@ -136,7 +136,7 @@ def test_a_slot_is_counted_once_in_what_the_capacity_costs() -> None:
     decision_queue.process_pending(market.pk)
     before = certificates.renew(market.pk)
     set_time(market, float(SLOT_S))  # the very beginning of slot 1: it has begun and can still be traded
-    submit(market, make_user("bob"), utility={"form": "step", "value": 9.0, "deadline_s": 1})  # worth nothing
+    submit(market, make_user("bob"), utility={"form": "step", "value": 9.0, "deadline_s": 1})  # its value is 0
     decision_queue.process_pending(market.pk)
     after = certificates.renew(market.pk)
     assert before is not None

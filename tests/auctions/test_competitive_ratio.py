@@ -1,4 +1,4 @@
-"""How near a market that queues came to what nobody could do better."""
+"""The competitive ratios of a market that queues."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -65,9 +65,7 @@ def test_it_is_computed_again_only_when_more_is_complete(queued: Market, alice: 
     assert found(queued).rows == ()
 
 
-def test_every_quotient_of_what_ran_is_at_least_one(
-    queued: Market, alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_ratio_of_what_ran_is_at_least_one(queued: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     change_policy(queued, name="preemptive", parameters={"cloud": "jobmax", "ageing": 1.0}, by=None)
     set_time(queued, 10.0)
     for i, epochs in enumerate((9, 3, 12, 1, 5, 7, 2)):

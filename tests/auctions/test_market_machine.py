@@ -97,11 +97,11 @@ class MarketMachine(RuleBasedStateMachine):
 
     @property
     def bidder(self) -> User:
-        """Whose turn it is: prices learn from bids of four owners."""
+        """The next bidder: prices learn from bids of four owners."""
         return self.people[Bid.objects.filter(market=self.market).count() % len(self.people)]
 
     def offer(self, value: float, epochs: int, utility: dict[str, Any]) -> dict[str, Any]:
-        """A body that says its worth as the policy in force wants it; rings where they are run."""
+        """Return a body that states its value as the policy in force requires; a ring if the policy runs rings."""
         policy = policy_in_force(self.market.cluster)
         sent = body(value, epochs=epochs, utility={**utility, "value": value})
         if policy.objective is Objective.WELFARE:

@@ -269,13 +269,13 @@ def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: st
     if policy == "oasis":
         apart(cluster)
     market, alice = open_market(cluster, policy=policy, parameters=parameters), make_user()
-    worth: Json = {"utility": {"form": "constant", "value": 300.0}}
+    stated: Json = {"utility": {"form": "constant", "value": 300.0}}
     if kind.objective is not Objective.WELFARE:
-        worth = {"weight": 3.0}
+        stated = {"weight": 3.0}
 
     def bids(number: int, epochs: int) -> None:
         for _ in range(number):
-            sent = {key: value for key, value in body(300.0, epochs=epochs).items() if key != "utility"} | worth
+            sent = {key: value for key, value in body(300.0, epochs=epochs).items() if key != "utility"} | stated
             submit_bid(cluster=market.cluster, owner=alice, body=sent)
         decision_queue.process_pending(market.pk)
 

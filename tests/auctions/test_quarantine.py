@@ -38,13 +38,13 @@ def faulty(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
     return open_market(make_cluster(), policy="faulty_dps")
 
 
-def bid(market: Market, owner: User, worth: float = 50.0) -> Bid:
-    return send(market, owner, worth, auction=True)
+def bid(market: Market, owner: User, value: float = 50.0) -> Bid:
+    return send(market, owner, value, auction=True)
 
 
 def test_a_bid_on_which_the_policy_raises_is_quarantined_and_the_next_is_decided(faulty: Market, alice: User) -> None:
-    for worth in (50.0, UNLUCKY, 60.0, UNLUCKY, 70.0):
-        bid(faulty, alice, worth)
+    for value in (50.0, UNLUCKY, 60.0, UNLUCKY, 70.0):
+        bid(faulty, alice, value)
     assert process_pending(faulty) == 5
     assert states(faulty) == ["running", "quarantined", "running", "quarantined", "planned"]
     assert not DecisionRecord.objects.filter(bid__state=BidState.QUARANTINED).exists()
@@ -65,8 +65,8 @@ def test_what_a_policy_does_to_the_book_before_it_raises_is_forgotten(
         return decide(self, asked, view)
 
     monkeypatch.setattr(FaultyDps, "decide", spoil)
-    for worth in (UNLUCKY, 50.0):
-        bid(faulty, alice, worth)
+    for value in (UNLUCKY, 50.0):
+        bid(faulty, alice, value)
     process_pending(faulty)
     assert states(faulty) == ["quarantined", "running"]
     assert_clean(faulty)
@@ -84,8 +84,8 @@ def test_operators_find_the_error_and_its_traceback(
 
 
 def test_the_summary_counts_quarantined_bids(faulty: Market, alice: User) -> None:
-    for worth in (50.0, UNLUCKY, UNLUCKY):
-        bid(faulty, alice, worth)
+    for value in (50.0, UNLUCKY, UNLUCKY):
+        bid(faulty, alice, value)
     process_pending(faulty)
     bid(faulty, alice)
     seen = summary(faulty)
@@ -171,8 +171,8 @@ def test_errors_of_the_database_and_the_machine_are_passed_on_and_the_bid_decide
 def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_for_the_next(
     faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for worth in (UNLUCKY, 50.0):
-        bid(faulty, alice, worth)
+    for value in (UNLUCKY, 50.0):
+        bid(faulty, alice, value)
 
     def killed(*_args: object, **_more: object) -> None:
         raise SystemExit
@@ -190,8 +190,8 @@ def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_f
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "pays more than its worth": {"payment": 1e9},
-    "is worth no number": {"value": float("nan")},
+    "pays more than its value": {"payment": 1e9},
+    "is value no number": {"value": float("nan")},
     "has a cost that is no number": {"costs": (float("nan"),)},
     "speaks of another bid": {"bid_id": "77"},
     "completes before it starts": {"completion": 0},
@@ -253,8 +253,8 @@ def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decid
 ) -> None:
     register(monkeypatch)
     market = open_market(make_cluster(), policy="fifo")
-    for worth in (1.0, UNLUCKY, 2.0, UNLUCKY):
-        send(market, alice, worth)
+    for value in (1.0, UNLUCKY, 2.0, UNLUCKY):
+        send(market, alice, value)
     process_pending(market)
     found = compare(Record.of(market), FaultyFifo())
     assert (found.recorded.quarantined, found.other.quarantined) == (0, 2)
@@ -265,7 +265,7 @@ def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decid
 
 
 def test_a_record_with_quarantined_bids_is_told_as_it_was(faulty: Market, alice: User) -> None:
-    unlucky = [bid(faulty, alice, worth) for worth in (50.0, UNLUCKY, UNLUCKY, 60.0)]
+    unlucky = [bid(faulty, alice, value) for value in (50.0, UNLUCKY, UNLUCKY, 60.0)]
     process_pending(faulty)
     withdraw_bid(unlucky[1])
     assert_replayed_as_recorded(faulty)
@@ -279,8 +279,8 @@ def test_another_process_catches_up_with_quarantined_bids(faulty: Market, alice:
     process_pending(faulty)
     faulty.refresh_from_db()
     here = book.rebuild(faulty, now=0)
-    for worth in (UNLUCKY, 60.0):
-        bid(faulty, alice, worth)
+    for value in (UNLUCKY, 60.0):
+        bid(faulty, alice, value)
     process_pending(faulty)
     faulty.refresh_from_db()
     book.forget()
@@ -320,8 +320,8 @@ TAMPERINGS: dict[str, Any] = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_quarantined_bids_is_found(what: str, faulty: Market, alice: User) -> None:
-    for worth in (50.0, UNLUCKY, 60.0):
-        bid(faulty, alice, worth)
+    for value in (50.0, UNLUCKY, 60.0):
+        bid(faulty, alice, value)
     process_pending(faulty)
     assert_clean(faulty)
     TAMPERINGS[what]()

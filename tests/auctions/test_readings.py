@@ -1,4 +1,4 @@
-"""What can be read off a market, and how many questions that takes."""
+"""The readings of a market, and the number of queries that they take."""
 
 from collections import Counter
 from collections.abc import Iterable

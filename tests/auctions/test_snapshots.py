@@ -46,7 +46,7 @@ POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "queues": ("preemptive", ({}, {"cloud": "edge"})),
 }
 MEMORIES = ("of this process", "of another process", "empty")
-"""Where the decisions are made that a reading is disturbed by: the reader's memory knows of them, or not."""
+"""Processes whose decisions disturb a reading: the reader's memory knows of them, or not."""
 
 
 class Databases:
@@ -219,7 +219,7 @@ class World:
         }
 
     def offer_quoted(self) -> Json:
-        """The same bid whatever came before; what it is worth is said as the policy asks."""
+        """Return the same bid in every state; its value is stated as the policy requires."""
         sent = body(60.0, epochs=2)
         if self.market.policies.all()[0].name != "dps":
             del sent["utility"]

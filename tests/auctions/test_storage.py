@@ -1,4 +1,4 @@
-"""A market that queues and whose servers can only store so much."""
+"""A market that queues, with limited storage of servers."""
 
 import pytest
 from django.contrib.auth.models import User

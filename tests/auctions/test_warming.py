@@ -39,7 +39,7 @@ def queued(market: Market) -> Market:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Start a warm-up whose processes tell what is given, and then go on without telling more."""
+    """Start a warm-up whose processes report what is given, and then continue without a report."""
     begun: list[warming.Warming] = []
 
     def begin(*groups: kernels.Group, done: tuple[str, ...] = (), ends: bool = False) -> warming.Warming:

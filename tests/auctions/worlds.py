@@ -71,7 +71,7 @@ def add_server(cluster: Cluster, name: str, *, units: int, delay_s: float | None
 
 
 def make_market(cluster: Cluster | None = None, **parameters: Any) -> Market:
-    """An open market under DPS with learned prices, or what the parameters say."""
+    """An open market under DPS with quantile prices, or what the parameters say."""
     return open_market(cluster or make_cluster(), policy="dps", parameters=parameters)
 
 

@@ -177,7 +177,7 @@ def test_a_refused_deletion_is_said_and_deletes_nothing(operator: Client, lab: C
 def test_a_type_that_takes_nothing_is_refused(operator: Client, lab: Cluster) -> None:
     body = {"cluster": lab.pk, "role": "worker", "name": "idle", "bandwidth_mbps": 10, "position": 0}
     answer = operator.post(url("machinetype", "add"), body | rows("demands", []))
-    assert "takes no resource" in answer.content.decode()
+    assert "expected a demand of at least one resource, got none" in answer.content.decode()
     assert not MachineType.objects.filter(name="idle").exists()
 
 

@@ -1,4 +1,4 @@
-"""Which errors of a database may pass by themselves, and how rows are read without an open cursor."""
+"""Temporary errors of a database, and reading rows without an open cursor."""
 
 import sqlite3
 from contextlib import closing
@@ -16,7 +16,7 @@ from tests.auctions.worlds import make_cluster
 
 
 def raised(kind: type[Exception], cause: Exception | None) -> Exception:
-    error = kind("as Django tells it")
+    error = kind("as Django reports it")
     error.__cause__ = cause
     return error
 

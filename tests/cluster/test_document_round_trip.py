@@ -139,7 +139,7 @@ def test_the_import_command_says_what_is_wrong_in_one_line(tmp_path: Path, conte
 
 
 def test_an_unknown_cluster_or_file_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="no cluster 'nowhere'; known: none"):
+    with pytest.raises(CommandError, match=r"name: expected a cluster \(none\), got 'nowhere'"):
         call_command("cluster_export", "nowhere")
     with pytest.raises(CommandError, match="No such file"):
         call_command("cluster_import", str(tmp_path / "nowhere.json"))

@@ -141,7 +141,7 @@ def test_a_connection_that_is_closed_in_a_transaction_leaves_the_line(path: str)
 
 
 def test_a_connection_keeps_few_pages_and_few_statements(path: str) -> None:
-    """By default 2 MB of pages and 128 statements of 20 kB each, for every request under way."""
+    """The defaults are 2 MB of pages and 128 statements of 20 kB each, for every request under way."""
     with closing(connect(path)) as made, made.cursor() as cursor:
         cursor.execute("PRAGMA cache_size")
         assert cursor.fetchone() == (-256,)

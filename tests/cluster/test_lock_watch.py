@@ -1,4 +1,4 @@
-"""Whoever holds the database's lock for long is logged with its stack; nothing but the database is waited for then."""
+"""A thread that holds the database's lock for long is logged with its stack; it waits for the database only."""
 
 from collections.abc import Iterator
 from contextlib import closing

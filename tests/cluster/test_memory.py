@@ -29,7 +29,7 @@ with tempfile.NamedTemporaryFile() as file:
 
 
 def arenas(before: str) -> int:
-    """How many a process with a dozen threads has."""
+    """Return the number of arenas of a process with a dozen threads."""
     code = ARENAS.format(before=before)
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
@@ -50,7 +50,7 @@ print(full - held_mb())
 
 
 def given_back_mb(*, before: str, after: str) -> float:
-    """How much of that a process gives back to the system."""
+    """Return the part that a process gives back to the system, MB."""
     code = HOLES.format(before=before, after=after)
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 

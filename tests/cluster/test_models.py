@@ -1,4 +1,4 @@
-"""What the database refuses whoever writes; and what the guards refuse whoever changes."""
+"""Constraints of the database, and guards of the models, for every writer."""
 
 from typing import Any
 
@@ -58,7 +58,10 @@ def test_the_database_holds_the_rules(lab: Cluster, model: type[Model], changes:
 
 
 def test_a_type_left_with_nothing_is_refused_by_name(lab: Cluster) -> None:
-    with pytest.raises(ChangeRefused, match="worker-1: takes no resource"), checked_change(lab):
+    with (
+        pytest.raises(ChangeRefused, match="worker-1: expected a demand of at least one resource, got none"),
+        checked_change(lab),
+    ):
         Demand.objects.filter(machine_type__name="worker-1").delete()
     assert Demand.objects.count() == 2
 

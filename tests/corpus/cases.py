@@ -61,7 +61,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "split_learning": ((), ("--method", "balanced-greedy"), ("--method", "random-fcfs", "--seed", "3")),
     "counterexamples": ((),),
 }
-"""By the folder of instances: the options of `python -m scheduling decide` that each instance is decided with."""
+"""Options of `python -m scheduling decide` for each instance, by the folder of instances."""
 WORDS: Final = frozenset({"explanation", "note", "seconds", "elapsed_s", "message", "why"})
 """Keys of texts for people, and of measured times: not compared."""
 

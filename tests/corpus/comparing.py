@@ -18,6 +18,7 @@ KEYS: Final[Mapping[str, str]] = {
     "prior_low": "initial_low",
     "prior_high": "initial_high",
     "lambda_": "lambda",
+    "pss": "parameter_servers",
     "ceiling": "standalone_value",
 }
 """Keys of documents that were renamed after the record was made: the old name, then the new one."""

@@ -29,7 +29,7 @@ SEED: Final = 5
 BIDS: Final = 60
 OWNERS: Final = 5
 CANCELLED_EACH: Final = 9
-"""Of so many bids one is cancelled after its decision, and another one fails a little later."""
+"""Among this many bids, one is cancelled after its decision and another one fails a little later."""
 LOST_AT, RETURNED_AT, DRAINED_AT = 20, 30, 40
 """Numbers of the bids before which a server is lost, returned, and another one drained."""
 EVENT_WORDS: Final = WORDS | {"reason"}

@@ -8,7 +8,7 @@ from demo.clusters.catalogue import MODELS
 from demo.jobs import Machines
 from demo.scenarios import DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
 
-MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)
+MACHINES = Machines(workers=("w1", "w2"), parameter_servers=("p1",), slot_s=3600)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -11,7 +11,7 @@ from demo import philly
 from demo.jobs import Machines
 from tests.collection import ROOT
 
-MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)
+MACHINES = Machines(workers=("w1", "w2"), parameter_servers=("p1",), slot_s=3600)
 
 
 def test_a_job_of_a_trace_can_have_a_chunk_for_each_gpu() -> None:

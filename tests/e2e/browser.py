@@ -48,7 +48,7 @@ class Browser:
         self.driver.get(self.base + path)
 
     def first_link(self, path: str) -> str:
-        """Where the first link of a table on another page leads, which is not shown; empty if there is none."""
+        """Return the target of the first link of a table on another page; empty if there is none."""
         read = """
             const [path, done] = arguments;
             fetch(path).then((answer) => answer.text()).then((text) => {
@@ -138,7 +138,7 @@ class Browser:
         return [u for u in self.requests() if urlsplit(u).scheme not in inner and urlsplit(u).netloc != host]
 
     def barriers(self, *rules: str) -> list[str]:
-        """What axe finds on the page that keeps somebody from using it, by these rules or by all that it has."""
+        """Return the accessibility problems that axe finds on the page, by these rules or by all rules."""
         if not self.js("'axe' in window"):
             self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
         options = {"resultTypes": ["violations"]} | ({"runOnly": {"type": "rule", "values": rules}} if rules else {})

@@ -1,4 +1,4 @@
-"""How long the experiments page takes from a cold start: `python -m tests.e2e.experiment_page [--trace FILE]`.
+"""Duration of the experiments page from a cold start: `python -m tests.e2e.experiment_page [--trace FILE]`.
 
 Starts a server on an empty database, uploads the trace in a browser, asks for four policies with the bound
 and three seeds on 160 GPUs, and waits for the last run. Says how long each took. Where no trace is named the rows of a
@@ -71,7 +71,7 @@ def follow(window: Browser) -> None:
 
 
 def take(window: Browser, folder: Path) -> None:
-    """Pictures of the pages at two widths and in two themes, and what keeps somebody from using them."""
+    """Pictures of the pages at two widths and in two themes, and their accessibility problems."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = window.js("location.pathname")
     pages = {"experiment": shown, "experiments": "/experiments/", "new": "/experiments/new/", "trace": "/traces/1/"}

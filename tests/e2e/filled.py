@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PASSWORD: Final = "only-for-tests"
 JOBS: Final = 25
-"""Of each run of the experiment: with those that the form offers, computing it takes as long as all the rest."""
+"""Jobs of each run of the experiment: the default number of the form would double the time of these tests."""
 
 
 def fill_markets(bids: int) -> "User":
@@ -34,7 +34,7 @@ def fill_markets(bids: int) -> "User":
 
 
 def fill(bids: int) -> None:
-    """The markets, and what is asked for beside them."""
+    """The markets, plans, experiments and counterfactuals."""
     owner = fill_markets(bids)
     fill_plans(owner)
     fill_counterfactuals()
@@ -67,16 +67,16 @@ def fill_counterfactuals() -> None:
     from auctions.models import Market
     from scheduling.registry import make_policy
     from studies.counterfactuals.computing import compute_next
-    from studies.counterfactuals.requests import Question, create
+    from studies.counterfactuals.requests import CounterfactualRequest, create
 
     for market in Market.objects.all():
-        create(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
+        create(User.objects.get(username="operator"), market, CounterfactualRequest(make_policy("fifo", {})))
     while compute_next():
         pass
 
 
 def fill_experiments(owner: "User") -> None:
-    """A trace with a line that is none, and policies compared on a drawn workload."""
+    """A trace with a malformed line, and policies compared on a drawn workload."""
     from frontend.forms.experiment import READY_MADE
     from studies.experiments.api.examples import TRACE_TEXT
     from studies.experiments.readings import visible_traces

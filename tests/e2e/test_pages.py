@@ -75,7 +75,7 @@ def test_the_overview_moves_without_a_reload_when_a_bid_lands(window: Browser, s
     assert window.complaints() == []
 
 
-def test_a_job_is_cancelled_after_a_question(window: Browser) -> None:
+def test_a_job_is_cancelled_after_confirmation(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     _submit(window, label="to be cancelled", value="85000")
     window.wait(lambda: window.text("#state") in ("Planned", "Running"))
@@ -181,7 +181,7 @@ SHOWN = f'document.querySelector("{SCHEDULE}").layout.xaxis.range.map(at => new 
 
 
 def _let_slots_pass(window: Browser, hours: int) -> list[float]:
-    """Draw the schedule as the server would send it so much later; returns the range that it would show."""
+    """Draw the schedule as the server would send it after this time; return the range that it would show."""
     ranges: list[float] = window.driver.execute_async_script(
         """
         const [selector, hours, done] = arguments, place = document.querySelector(selector);
@@ -238,7 +238,7 @@ def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(
 def test_a_locked_login_says_when_to_come_again_in_both_themes(window: Browser) -> None:
     for i in range(settings.LOGIN_LIMITS[0][1]):
         window.open("/login/")
-        window.fill("username", "somebody")
+        window.fill("username", "stranger")
         window.fill("password", f"guess {i}")
         window.one(".login button").click()
         window.wait(lambda: "is wrong" in window.text("main") or "Too many" in window.text("main"))

@@ -108,7 +108,7 @@ def _post(address: str, client: int, token: str, numbers: range, *, patient: boo
 
 
 def _post_one(session: requests.Session, address: str, client: int, body: dict[str, Any]) -> requests.Response | None:
-    """The answer, None where there was none."""
+    """The answer; None if there was none."""
     try:
         return session.post(
             f"{address}/api/v1/clusters/{CLUSTER}/bids",

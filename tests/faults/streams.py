@@ -30,7 +30,7 @@ class Stream:
     line: socket.socket
 
     def status(self) -> int:
-        """Of the answer."""
+        """HTTP status of the answer."""
         return int(self.line.recv(4096).split(b" ", 2)[1])
 
     def has_ended(self) -> bool:
@@ -48,7 +48,7 @@ class Stream:
 
 @contextmanager
 def streams(address: str, path: str, sessions: list[requests.Session], *, count: int) -> Iterator[list[Stream]]:
-    """So many streams, open while the block runs; the sessions take turns."""
+    """Open this number of streams while the block runs; the sessions take turns."""
     place = urlsplit(address)
     opened: list[Stream] = []
     try:

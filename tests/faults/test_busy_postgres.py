@@ -28,7 +28,7 @@ from django.contrib.auth.models import User
 User.objects.update(password=make_password("{PASSWORD}"))
 """
 MOST_CONNECTIONS: Final = 8
-"""Of pages, requests and the one that looks at markets for all streams, at any moment of these tests."""
+"""Largest number of connections of pages, requests and the watcher of markets at any time of these tests."""
 EVENTS: Final = f"/markets/{crowd.CLUSTER}/events"
 PAGES: Final = ("/healthz", "/", f"/markets/{crowd.CLUSTER}/", f"/markets/{crowd.CLUSTER}/tiles.json")
 SUMMARY: Final = f"/api/v1/clusters/{crowd.CLUSTER}/summary"
@@ -69,10 +69,10 @@ def web(tmp_path_factory: pytest.TempPathFactory, postgres_server: Server, redis
         process.end()
 
 
-def ask(web: Web, question: str) -> int:
+def ask(web: Web, query: str) -> int:
     """A number that the database knows."""
     with closing(psycopg2.connect(web.database)) as database, database.cursor() as cursor:
-        cursor.execute(question)
+        cursor.execute(query)
         return int(cursor.fetchone()[0])
 
 
@@ -104,7 +104,7 @@ def submit(web: Web, i: int, **options: Any) -> requests.Response:
 
 @contextmanager
 def locked_market(web: Web) -> Iterator[None]:
-    """Somebody holds the market's row while the block runs."""
+    """Hold the market's row while the block runs."""
     with closing(psycopg2.connect(web.database)) as database, database.cursor() as cursor:
         cursor.execute("SELECT id FROM auctions_market FOR UPDATE")
         yield
@@ -169,7 +169,7 @@ def test_guesses_of_many_at_once_are_counted_and_stopped(web: Web) -> None:
     def guess(i: int) -> int:
         with requests.Session() as session:
             session.trust_env = False
-            body = {"username": "somebody", "password": str(i)}
+            body = {"username": "stranger", "password": str(i)}
             while (answer := session.post(f"{web.address}/api/v1/token", json=body, timeout=60)).status_code == 503:
                 time.sleep(float(answer.headers["Retry-After"]))  # it was not looked at, and is not counted
             return answer.status_code

@@ -39,7 +39,7 @@ def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
 
 
 def seconds_of(session: requests.Session, url: str, body: Any) -> float:
-    """How long an accepted submission took."""
+    """Return the duration of an accepted submission."""
     began = time.monotonic()
     answer = session.post(url, json=body, timeout=60)
     assert answer.status_code in (201, 202), answer.text

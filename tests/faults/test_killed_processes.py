@@ -106,7 +106,7 @@ def installation(
 
 
 def decided(installation: Installation) -> int:
-    """Asked of the database itself: a process for each look would take a core from those that decide."""
+    """Read from the database itself: a process for each look would take a core from those that decide."""
     count = f"SELECT count(*) FROM {DecisionRecord._meta.db_table}"
     with closing(psycopg2.connect(installation.env["DATABASE_URL"])) as connection, connection.cursor() as cursor:
         cursor.execute(count)
@@ -131,7 +131,7 @@ def test_no_bid_is_lost_or_decided_twice_whichever_process_is_killed(installatio
         posting = pool.submit(crowd.post_all, address, tokens, count=BIDS, patient=True)
         for outage in outages:
             outage()
-            # Somebody decides again before the next thing goes down.
+            # A worker decides again before the next outage.
             before = decided(installation)
             wait_until(partial(goes_on, installation, before, posting), what=f"decisions after {outage.__name__}")
         sequences = posting.result()

@@ -1,4 +1,4 @@
-"""A web process on SQLite: the health check under load, a write lock that somebody else holds, and its end."""
+"""A web process on SQLite: the health check under load, a write lock of another process, and its end."""
 
 import re
 import signal
@@ -47,10 +47,10 @@ class Market:
     directory: Path
     tokens: list[str]
 
-    def ask(self, question: str) -> int:
+    def ask(self, query: str) -> int:
         """A number that the database knows."""
         with closing(sqlite3.connect(self.directory / DATABASE)) as database:
-            return int(database.execute(question).fetchone()[0])
+            return int(database.execute(query).fetchone()[0])
 
     def bids(self) -> int:
         """That are stored."""
@@ -70,7 +70,7 @@ class Market:
 
 @pytest.fixture
 def market(tmp_path: Path, make_tables: Tables) -> Market:
-    """Of eight bidders; the first has a password, too."""
+    """A market with eight bidders; the first one has a password, too."""
     env = python_env(tmp_path)
     make_tables(env)
     tokens = crowd.call("prepare", "dps", env=env)

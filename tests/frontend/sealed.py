@@ -90,9 +90,9 @@ class Spy:
     client: Client
     market: Market
     numbers: tuple[int, ...]
-    """Of bids, plans and what else has numbers."""
+    """Numbers of bids, plans and other objects."""
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """By moment and address."""
+    """Readings by moment and address."""
 
     def look(self, moment: str, *, only: re.Pattern[str] | None = None) -> dict[str, Any]:
         """Read all there is, or those addresses only: status, headers and body of each answer."""

@@ -12,13 +12,13 @@ from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
 from cluster.models import Cluster
-from frontend.figures import alternatives as misreports
+from frontend.figures import alternatives
 from frontend.figures import counterfactual as sums
 from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES, make_policy
 from studies.background.models import JobState
 from studies.counterfactuals.computing import compute_next
-from studies.counterfactuals.requests import Question, create
+from studies.counterfactuals.requests import CounterfactualRequest, create
 from studies.models import Counterfactual
 from tests.auctions.worlds import make_cluster, make_market, make_operator, submit
 
@@ -28,7 +28,7 @@ BASE = "/markets/lab/counterfactuals/"
 
 @pytest.fixture
 def decided(market: Market, alice: User) -> Market:
-    """Two bids that were turned away for their value, and one that was not."""
+    """Two bids that were rejected for their value, and one that was admitted."""
     for i, value in enumerate((0.0001, 900.0, 0.0001)):
         utility = {"form": "step", "value": value, "deadline_s": 900}
         submit(market, alice, label=f"job {i}", utility=utility)
@@ -38,7 +38,7 @@ def decided(market: Market, alice: User) -> Market:
 
 @pytest.fixture
 def done(decided: Market) -> Counterfactual:
-    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    found = create(make_operator("oscar"), decided, CounterfactualRequest(make_policy("fifo", {})))
     assert compute_next()
     found.refresh_from_db()
     return found
@@ -87,7 +87,7 @@ def test_the_form_offers_every_policy_with_its_parameters(as_operator: Client, d
     answer = as_operator.post(f"{BASE}new/?policy={name}", as_offered(page))
     if name == "oasis":  # it wants parameter servers apart, which this market has not
         assert answer.status_code == 422
-        assert "policy: oasis cannot run on this market&#x27;s servers" in answer.text
+        assert "policy: expected a policy that can run on this market&#x27;s servers, got oasis" in answer.text
         assert not Counterfactual.objects.exists()
         return
     assert answer.status_code == 302
@@ -137,7 +137,7 @@ def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Counterfact
 
 
 def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: Client) -> None:
-    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    found = create(make_operator("oscar"), decided, CounterfactualRequest(make_policy("fifo", {})))
     path = f"{BASE}{found.pk}/"
     assert as_operator.get(f"{path}bids.csv").status_code == 404
     assert as_operator.post(f"{path}cancel/").status_code == 302
@@ -150,7 +150,7 @@ def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: C
 
 def test_a_counterfactual_is_found_under_its_own_market_alone(decided: Market, as_operator: Client) -> None:
     make_market(make_cluster("other"))
-    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    found = create(make_operator("oscar"), decided, CounterfactualRequest(make_policy("fifo", {})))
     for market, status in (("lab", 200), ("other", 404)):
         assert as_operator.get(f"/markets/{market}/counterfactuals/{found.pk}/").status_code == status
         assert as_operator.get(f"/api/v1/clusters/{market}/counterfactuals/{found.pk}").status_code == status
@@ -206,5 +206,5 @@ def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client:
 
 def test_an_empty_drawing_says_why() -> None:
     assert sums.figure([], other="fifo").note == "Nothing was replayed yet."
-    nothing = misreports.Statements([], arrival=0, pays=True, unit="hours")
-    assert misreports.by_time(nothing).note == "The value of this bid does not depend on time."
+    nothing = alternatives.Statements([], arrival=0, pays=True, unit="hours")
+    assert alternatives.by_time(nothing).note == "The value of this bid does not depend on time."

@@ -1,4 +1,4 @@
-"""Pages of traces and experiments: uploaded, asked for in a form, followed, compared, repeated; nobody else's."""
+"""Pages of traces and experiments: upload, create by a form, follow, compare, rerun; only the owner sees them."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from studies.background.models import JobState
 from studies.experiments.metrics import METRICS
 from studies.models import Experiment, Trace
 from studies.workloads.generated.generators import GENERATORS
-from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.conftest import PHILLY_HEAD, matrix, submitted, uploaded
 from tests.studies.experiments.here import compute_here
 from tests.traces import Traces
 
@@ -106,7 +106,7 @@ def _is_repeated(client: Client, experiment: Experiment) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"seeds": "3-1"}, "Expected numbers up to"),
+        ({"seeds": "3-1"}, "Expected at most"),
         ({"seeds": "one"}, "such as 1-3, 7"),
         ({"seeds": "1 1"}, "the same as seeds[0]"),
         ({"setting": "{"}, "Not JSON"),
@@ -151,7 +151,7 @@ def test_the_ready_made_experiment_is_one(as_alice: Client) -> None:
 
 
 def test_an_experiment_is_cancelled_and_deleted(as_alice: Client, alice: User) -> None:
-    experiment = asked(alice)
+    experiment = submitted(alice)
     assert "6 runs cancelled" in as_alice.post(page(experiment, "cancel/"), follow=True).text
     assert set(experiment.runs.values_list("state", flat=True)) == {JobState.CANCELLED}
     assert "nothing is left" in as_alice.post(page(experiment, "cancel/"), follow=True).text
@@ -162,7 +162,7 @@ def test_an_experiment_is_cancelled_and_deleted(as_alice: Client, alice: User) -
 
 
 def test_what_did_not_change_is_not_sent_again(as_alice: Client, alice: User) -> None:
-    experiment = asked(alice, matrix(bound=False))
+    experiment = submitted(alice, matrix(bound=False))
     tag = as_alice.get(page(experiment, "version")).headers["ETag"]
     assert as_alice.get(page(experiment, "version"), headers={"If-None-Match": tag}).status_code == 304
     experiment.runs.filter(number=1).update(decided=3)
@@ -170,7 +170,7 @@ def test_what_did_not_change_is_not_sent_again(as_alice: Client, alice: User) ->
 
 
 def test_nobody_else_sees_it(as_bob: Client, alice: User, client: Client) -> None:
-    experiment, trace = asked(alice, matrix(label="secret")), uploaded(alice)
+    experiment, trace = submitted(alice, matrix(label="secret")), uploaded(alice)
     for part in PARTS:
         assert as_bob.get(page(experiment, part)).status_code == 404, part
         assert client.get(page(experiment, part)).status_code == 302, part
@@ -187,7 +187,7 @@ def test_a_trace_is_uploaded_looked_at_and_deleted(as_alice: Client) -> None:
     for words in ("a day", "day.csv", "philly", "Malformed lines", "42"):
         assert words in answer.text
     trace = Trace.objects.get()
-    experiment = asked(trace.owner, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+    experiment = submitted(trace.owner, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
     assert f"Experiment {experiment.pk} reads" in as_alice.post(f"/traces/{trace.pk}/delete/", follow=True).text
     experiment.delete()
     assert "is deleted" in as_alice.post(f"/traces/{trace.pk}/delete/", follow=True).text
@@ -199,8 +199,10 @@ def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client, traces
         return {"file": SimpleUploadedFile("few.trace", lines), "throughputs": SimpleUploadedFile("t.json", table)}
 
     wrong = as_alice.post("/traces/", files(b"[]"))
-    assert (wrong.status_code, wrong.context["form"].errors) == (422, {"throughputs": ["expected an object"]})
-    assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {"throughputs": ["not UTF-8 in line 1"]}
+    assert (wrong.status_code, wrong.context["form"].errors) == (422, {"throughputs": ["expected an object, got []"]})
+    assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {
+        "throughputs": ["expected UTF-8, got other bytes in line 1"]
+    }
     assert "k80, p100, v100" in as_alice.post("/traces/", files(traces.throughputs.read_bytes()), follow=True).text
     workload, trace = {"jobs": "3", "gpus": "8", "setting": ""}, Trace.objects.get()
     refused = sent(as_alice, workload=f"trace-{trace.pk}", reference="a100", **workload)
@@ -219,7 +221,7 @@ def test_machines_are_uploaded_and_chosen_as_servers(as_alice: Client, alice: Us
     assert f'value="trace-{listed.pk}"' not in form, "it holds no jobs"
     chosen = {"workload": f"trace-{jobs.pk}", "gpus": "160", "machines": str(listed.pk), "setting": ""}
     refused = sent(as_alice, **chosen, batch="3").context["form"].errors
-    assert refused == {"batch": ["workloads[0].batch: expected step times beside it"]}
+    assert refused == {"batch": ["workloads[0].batch: expected no batch without step times, got one"]}
     assert sent(as_alice, **chosen).status_code == 302
     (workload,) = Experiment.objects.get().matrix["workloads"]
     assert (workload["machines"], workload["source"]["gpus"]) == (listed.pk, None)
@@ -227,7 +229,7 @@ def test_machines_are_uploaded_and_chosen_as_servers(as_alice: Client, alice: Us
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"what is this\n", "known format"), (b"\xff\xfe", "UTF-8"), (b"a\0b", "cannot be stored")]
+    ("content", "words"), [(b"what is this\n", "known format"), (b"\xff\xfe", "UTF-8"), (b"a\0b", "text without NUL")]
 )
 def test_a_file_that_is_no_trace_is_refused(as_alice: Client, content: bytes, words: str) -> None:
     answer = as_alice.post("/traces/", {"file": SimpleUploadedFile("x", content)})

@@ -28,7 +28,7 @@ def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) ->
     return Span(group=group, start=start, end=end, **fields)  # type: ignore[arg-type]
 
 
-def course(count: int) -> Welfare:
+def welfare_series(count: int) -> Welfare:
     sums = np.cumsum(np.ones(count))
     bound = BoundReading(
         kind=BoundKind.ZERO_PRICE,
@@ -196,26 +196,26 @@ def test_a_busy_cluster_is_cut_with_a_word_and_the_table_is_whole() -> None:
 
 
 def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
-    drawing = welfare.figure(course(5000), LINE)
+    drawing = welfare.figure(welfare_series(5000), LINE)
     assert len(checked(drawing)) < 300_000
     by_name = {trace["name"]: trace for trace in drawing.data}
     assert by_name["welfare"]["y"][-1] == 5000
     # One number for all decisions so far: a point at the end, no line along times it says nothing about.
     assert by_name["certified for all of them: zero-price bound, gap 50.0 %, 3 ms"]["y"] == [10000]
     assert "500 of 5000" in drawing.note
-    assert len(list(welfare.table(course(5000), LINE).rows)) == 5000
+    assert len(list(welfare.table(welfare_series(5000), LINE).rows)) == 5000
 
 
 def test_a_single_decision_is_drawn_within_its_hour() -> None:
-    drawing = welfare.figure(course(1), LINE)
+    drawing = welfare.figure(welfare_series(1), LINE)
     checked(drawing)
     assert drawing.layout["xaxis"]["range"] == ["2026-01-04 23:01:00", "2026-01-05 01:01:00"]
 
 
 def test_an_empty_market_has_words_instead_of_plots() -> None:
-    assert welfare.figure(course(0), LINE).note
+    assert welfare.figure(welfare_series(0), LINE).note
     none = np.zeros(0, dtype=np.int64)
-    assert "decided" in welfare.figure(course(0), LINE).note
+    assert "decided" in welfare.figure(welfare_series(0), LINE).note
     assert "published" in welfare.figure(published([], [], [], []), LINE).note
     assert flow.figure(Flow(none, none, none, none, np.zeros(0), np.zeros(0)), LINE).note
     assert "published" in flow.figure(Flow(none, none, none, none, np.zeros(0), None), LINE).note

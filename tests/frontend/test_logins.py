@@ -282,7 +282,7 @@ def test_passwords_of_one_address_are_checked_so_often_a_minute_right_ones_too(
 
 
 class Counted:
-    """How many run at once."""
+    """The number of simultaneous checks."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -136,7 +136,7 @@ def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
     assert displacements(bid, user) == ()
 
 
-def test_whoever_leaves_the_group_is_no_operator_from_then_on(market: Market, bid: Bid) -> None:
+def test_a_user_who_leaves_the_group_is_no_operator_from_then_on(market: Market, bid: Bid) -> None:
     olga = make_operator()
     client = client_of(olga)
     assert client.get(f"{API}/bids/1").status_code == 200

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
@@ -33,7 +33,7 @@ def test_a_form_leads_to_a_plan_that_says_what_changed(done: Plan, as_alice: Cli
     assert '<option value="tablet">' in as_alice.get(f"/plans/{done.pk}/again/").text
     more = json.dumps({"join": [{"name": "drone", "like": "phone"}]})
     answer = sent(as_alice, done, drop=["phone"], slower="tablet 1.5\n\n", more=more)
-    again = Plan.objects.get(question=Question.REPLAN)
+    again = Plan.objects.get(comparison=ComparisonKind.REPLAN)
     assert answer.headers["Location"] == f"/plans/{again.pk}/"
     assert compute_here()
     text = as_alice.get(f"/plans/{again.pk}/").text
@@ -69,7 +69,7 @@ def test_a_whole_instance_and_helpers_that_are_gone(done: Plan, as_alice: Client
         ({"more": '{"drop": []}'}, "more", "own field for drop"),
         ({"more": '{"join": [{"name": "phone", "like": "camera"}]}'}, "more", "already"),
         ({"more": json.dumps(TINY), "drop": ["phone"]}, "more", "whole instance"),
-        ({"drop": ["phone", "camera", "tablet"]}, "drop", "no client is left"),
+        ({"drop": ["phone", "camera", "tablet"]}, "drop", "expected at least one client to be left"),
         ({"seconds": "0"}, "seconds", "0.1"),
     ],
 )

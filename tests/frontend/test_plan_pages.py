@@ -12,7 +12,7 @@ from frontend.figures import plan_course, plan_gantt
 from studies.background import states
 from studies.background.models import JobState
 from studies.job_tables import PLANS
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.readings import Piece
@@ -88,8 +88,8 @@ def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"example": ""}, "Paste or upload an instance"),
-        ({"text": "{"}, "not JSON"),
+        ({"example": ""}, "Expected a pasted or uploaded instance"),
+        ({"text": "{"}, "expected JSON"),
         ({"text": '{"helpers": []}'}, "missing"),
         ({"text": json.dumps({**TINY, "tail": [[1]]})}, "instance.tail"),
         ({"text": "helper,client\n"}, "line 1"),
@@ -98,7 +98,7 @@ def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
         ({"method": "magic"}, "valid choice"),
         ({"seconds": "601"}, "600"),
         ({"cluster": "mars"}, "valid choice"),
-        ({"text": CSV, "file": SimpleUploadedFile("b.csv", CSV.encode())}, "not both"),
+        ({"text": CSV, "file": SimpleUploadedFile("b.csv", CSV.encode())}, "got both"),
         ({"file": SimpleUploadedFile("b.csv", b"\xff\xfe")}, "UTF-8"),
     ],
 )
@@ -129,7 +129,7 @@ def test_methods_are_compared_and_helpers_added_side_by_side(done: Plan, as_alic
     for words in ("Methods side by side", "balanced-greedy", "Slots saved by another helper", "Shorter than before"):
         assert words in text
     assert "Compare methods</button>" not in text
-    other = done.others.filter(question=Question.HELPER).get()
+    other = done.others.filter(comparison=ComparisonKind.HELPER).get()
     assert f"plan {done.pk}</a>" in as_alice.get(page(other.pk)).text
     assert f'href="{page(other.pk)}"' not in as_alice.get("/plans/").text
 

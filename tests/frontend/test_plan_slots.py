@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from frontend.figures import plan_slots
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import DESCRIBED, TINY
 from studies.split_learning.plans.comparisons import Length
 from studies.split_learning.plans.plan_request import PlanRequest
@@ -22,7 +22,7 @@ def test_makespans_by_length_are_listed_and_drawn(body: dict[str, object], alice
     page = f"/plans/{plan.pk}/"
     assert as_alice.get(f"{page}slots.json").json()["data"] == []
     as_alice.post(f"{page}slots/")
-    assert "Every length was asked" in as_alice.post(f"{page}slots/", follow=True).text
+    assert "Every length was submitted before" in as_alice.post(f"{page}slots/", follow=True).text
     while compute_here():
         pass
     plans = list(Plan.objects.order_by("slot_ms"))
@@ -46,14 +46,14 @@ def test_an_instance_in_slots_has_no_other_lengths(alice: User, as_alice: Client
     plan = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
     assert "Other lengths" not in as_alice.get(f"/plans/{plan.pk}/").text
     answer = as_alice.post(f"/plans/{plan.pk}/slots/", follow=True)
-    assert "given in slots" in answer.text
+    assert "got one with times in slots" in answer.text
     assert not plan.others.exists()
 
 
 def test_a_length_can_be_compared_further(alice: User) -> None:
     plan = submit_plan(alice, PlanRequest.from_json({"scenario": SCENARIO}))
     shorter = compare_slot_lengths(alice, plan)[0]
-    assert (shorter.slot_ms, shorter.question) == (50, Question.SLOT)
+    assert (shorter.slot_ms, shorter.comparison) == (50, ComparisonKind.SLOT)
     assert [one.slot_ms for one in compare_slot_lengths(alice, shorter)] == [6, 12, 25, 100, 200]
 
 

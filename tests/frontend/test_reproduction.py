@@ -86,7 +86,7 @@ def test_without_a_paper_all_are_listed() -> None:
     ("arguments", "message"),
     [
         (["nobody"], "expected one of oasis"),
-        (["oasis", "99"], "no figure '99' of oasis; there are 3"),
+        (["oasis", "99"], "of oasis, got '99'"),
         (["oasis", "--seeds", "-1"], "--seeds: expected 1"),
         (["oasis", "--seeds", "0"], "--seeds: expected 1"),
         (["oasis", "--seed", "0"], "--seed: expected 1"),

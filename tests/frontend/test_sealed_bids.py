@@ -42,7 +42,7 @@ from tests.frontend.sealed import Spy, addresses
 PEOPLE = ("alice", "bob", "carol", "dave", "erin")
 OTHERS = PEOPLE[1:]
 NUMBERS = (1, 2)
-"""Of bids: the first is Alice's, the second Bob's."""
+"""Numbers of bids: the first is Alice's, the second Bob's."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[st
 
 
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "DPS, learned prices": ("dps", {}),
+    "DPS, quantile prices": ("dps", {}),
     "DPS, fluid prices": ("dps", {"price": "fluid"}),
     "DPS, paper prices": ("dps", {"price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}),
     "DPS, paper prices of past bids": ("dps", {"price": "paper"}),
@@ -130,7 +130,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
 POLICIES_WITH_PRICES = tuple(name for name, (policy, _) in POLICIES.items() if policy in ("dps", "oasis"))
 Course = Callable[[World, Spy], None]
 SUMS = re.compile(r"clusters/lab/(welfare|summary)$|tiles|figures/(welfare|flow)|^/$|^/markets/lab/$")
-"""Addresses that tell sums."""
+"""Addresses with sums."""
 FIGURES = re.compile(rf"{SUMS.pattern}|/prices|/utilisation|figures/|/bids")
 """All that moves with the market."""
 
@@ -198,7 +198,7 @@ def published_sums(found: World, spy: Spy) -> None:
     spy.look("in the end")
 
 
-SOME = ("DPS, learned prices", "weighted completion")
+SOME = ("DPS, quantile prices", "weighted completion")
 """Policies of the fast tests; the others are compared by the slow ones."""
 
 
@@ -218,7 +218,7 @@ def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(["DPS, learned prices", "DPS, fluid prices", "OASiS"]))
+@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "DPS, fluid prices", "OASiS"]))
 def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -229,7 +229,7 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(["DPS, learned prices", "OASiS", "weighted completion"]))
+@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "OASiS", "weighted completion"]))
 def test_worlds_with_the_same_published_sums_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -276,7 +276,7 @@ def pooled_in_turn(found: World, spy: Spy) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["DPS, learned prices", "OASiS"])
+@pytest.mark.parametrize("policy", ["DPS, quantile prices", "OASiS"])
 def test_prices_that_learn_tell_no_more_than_the_product_of_what_three_others_offer(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -294,8 +294,8 @@ def test_prices_that_learn_tell_no_more_than_the_product_of_what_three_others_of
 def test_the_same_readings_would_tell_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
-    one, _ = seen(people, client, "DPS, learned prices", rejected_other, {"bob": 1e-4})
-    other, _ = seen(people, client, "DPS, learned prices", rejected_other, {"bob": 1e-5})
+    one, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-4})
+    other, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-5})
     differing = {path for (moment, path), answer in one.items() if answer != other[moment, path]}
     assert {"/api/v1/clusters/lab/welfare", "/markets/lab/figures/welfare.csv"} <= differing
 
@@ -345,7 +345,7 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, float]]:
 
 
 def matches(number: float, secrets: dict[str, float]) -> list[str]:
-    """Which secrets a number is, up to rounding."""
+    """Return the secrets that a number equals up to rounding."""
     return [name for name, secret in secrets.items() if abs(number - secret) <= 1e-6 * abs(secret)]
 
 
@@ -354,12 +354,12 @@ def secrets_of(bid: Bid) -> dict[str, float]:
     record = DecisionRecord.objects.get(bid=bid)
     found = {"value": bid.body["utility"]["value"], "standalone value": record.standalone_value}
     if bid.value is not None and bid.payment is not None:
-        found |= {"worth": bid.value, "payment": bid.payment, "payoff": bid.value - bid.payment}
+        found |= {"value at completion": bid.value, "payment": bid.payment, "payoff": bid.value - bid.payment}
     return {name: amount for name, amount in found.items() if amount}
 
 
 def attack(before: dict[str, Any], after: dict[str, Any], secrets: dict[str, float]) -> list[str]:
-    """Ways in which two readings tell a secret: a number, a step within a column, or from one reading to the next."""
+    """Return the ways in which two readings reveal a secret: by a number, or a step in a column or between readings."""
     found = []
     for path, answer in after.items():
         earlier = columns_in(before[path])
@@ -431,7 +431,7 @@ def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, Us
         named = [one for one in found if one.startswith(f"bid {bid.sequence} ")]
         assert any("standalone value" in one for one in named)
         if bid.state != BidState.REJECTED:
-            assert any("worth" in one for one in named)
+            assert any("value at completion" in one for one in named)
             assert any("payment" in one for one in named)
 
 
@@ -537,7 +537,7 @@ def test_who_owns_all_bids_reads_them_as_they_stand_until_another_bids(people: d
     assert publications.summary(market, make_operator()).welfare == 200.0
 
 
-# --- What prices and use tell ------------------------------------------------------------------------------------
+# --- What prices and use reveal ------------------------------------------------------------------------------------
 
 
 def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_nothing_else(

@@ -1,4 +1,4 @@
-"""Who sees what, and what pages answer."""
+"""Visibility of data on pages, and their answers."""
 
 import json
 import re
@@ -216,7 +216,7 @@ def test_a_utility_too_steep_for_its_slots_is_refused_without_a_number_that_nobo
 ) -> None:
     data = {**FORM, "form": "linear", "value": "1e12", "zero_at_h": "0.000001"}
     errors = as_alice.post(f"{HOME}quote/", data).json()["errors"]
-    assert errors == {"zero_at_h": "out of range together with the other fields of this utility and slots of 100 s"}
+    assert errors == {"zero_at_h": "expected a value that fits the other fields and slots of 100 s, got another one"}
 
 
 def test_without_a_model_every_missing_field_is_named(market: Market, as_alice: Client) -> None:

@@ -24,14 +24,14 @@ def gpu_cluster(*gpus: int) -> Inventory:
         cloud=(False,) * len(gpus),
         capacity=np.array(gpus, dtype=np.int64).reshape(-1, 1),
         workers=tuple(MachineType(f"w{i}", (i + 1,), Fraction(100)) for i in range(LARGEST)),
-        pss=(),
+        parameter_servers=(),
     )
 
 
 def job(
     name: str, gpus: int, slots: int, *, at: int = 0, workers: int = 1, servers: int = 1, weight: float = 1.0
 ) -> Bid:
-    """A ring that one worker of so many GPUs completes in so many slots, and `workers` workers sooner."""
+    """Return a ring job that one worker with `gpus` GPUs completes in `slots` slots, and `workers` workers sooner."""
     return Bid(
         id=name,
         arrival=at,

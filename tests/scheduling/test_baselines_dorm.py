@@ -24,14 +24,14 @@ from scheduling.policies.simulation import Simulation
 from scheduling.policies.weighted_completion import WeightedCompletion
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
-from tests.scheduling.twins.dorm_slow import best, worth
+from tests.scheduling.twins.dorm_slow import best, value_of
 from tests.scheduling.worlds import finer, world
 
 FREE = Limits(unfairness=9.0, adjustments=9)
 
 
 def workers(going: Simulation, name: str) -> list[int]:
-    """Of each slot in which a job held any."""
+    """Return the number of workers in each slot in which a job held any."""
     held = [p for p in going.done[name].held if p.role is Role.WORKER]
     slots = sorted({slot for p in held for slot in range(p.start, p.end)})
     return [sum(p.count for p in held if p.start <= slot < p.end) for slot in slots]
@@ -52,7 +52,7 @@ def test_no_division_is_better(seed: int) -> None:
     free = left + sum((_units(w, drawn.inventory) for w in wishes if not w.fixed), np.zeros_like(left))
     limits = Limits(float(rng.uniform(0, 1)), int(rng.integers(0, 3)))
     shares = divide(wishes, drawn.inventory, free, limits)
-    found = worth(shares, wishes, drawn.inventory, free, limits)
+    found = value_of(shares, wishes, drawn.inventory, free, limits)
     assert found is not None
     assert abs(float(found - best(wishes, drawn.inventory, free, limits))) < 1e-6
 

@@ -11,7 +11,7 @@ from tests.scheduling.test_dps import INVENTORY, bid
 from tests.scheduling.worlds import SLOTS, Run, world
 
 
-def test_a_ceiling_is_the_worth_of_the_earliest_completion() -> None:
+def test_a_standalone_value_is_the_value_of_the_earliest_completion() -> None:
     free = rigid_terms(INVENTORY, np.zeros((8, 2, 2)), start=0)
     assert free.term(bid(Linear(12, 2))) == 8
     assert free.term(bid(Linear(12, 2)), end=1) == 0

@@ -1,4 +1,4 @@
-"""A server that takes no new work from a slot on: nobody is given it, whoever decides, and it is no demand."""
+"""A server that takes no new work from a slot on: no policy allocates it, and it does not count as demand."""
 
 from dataclasses import replace
 
@@ -154,7 +154,7 @@ def covers(old: Placement, p: Placement) -> bool:
 @quick
 @given(seed=seeds)
 def test_a_promise_is_kept_on_open_servers_by_the_slot_promised(name: str, seed: int) -> None:
-    """Whoever loses machines is complete as promised, with its whole work, or is told that it cannot be."""
+    """A job that loses machines is complete as promised, with its whole work, or gets a reason."""
     policy = make_policy(name, {})
     drawn = world_for(policy, seed)
     bids = [replace(bid, arrival=0) for bid in drawn.bids]

@@ -134,13 +134,13 @@ def test_what_is_not_json_is_refused_in_one_line(text: str, tmp_path: Path, caps
 
 def test_a_field_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decide", write(tmp_path, json.dumps(GOOD)[:-1] + ', "T": 3}')]) == 2
-    assert capsys.readouterr().err == "'T': given twice\n"
+    assert capsys.readouterr().err == "'T': expected each name once in an object, got it twice\n"
 
 
 def test_a_file_without_end_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "LARGEST_FILE", 1000)
     assert main(["decide", "/dev/zero"]) == 2
-    assert capsys.readouterr().err == "INSTANCE: expected at most 1000 bytes: /dev/zero\n"
+    assert capsys.readouterr().err == "INSTANCE: expected at most 1000 bytes, got more in /dev/zero\n"
 
 
 def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ def test_each_type_is_tried_beside_the_fastest_of_the_other_role() -> None:
         cloud=(False, True),
         capacity=np.full((2, 4), 8, dtype=np.int64),
         workers=(MachineType("fast", (2, 0, 0, 0), ONE), MachineType("slow", (0, 1, 0, 0), ONE)),
-        pss=(MachineType("fast", (0, 0, 1, 0), ONE), MachineType("slow", (0, 0, 0, 1), ONE)),
+        parameter_servers=(MachineType("fast", (0, 0, 1, 0), ONE), MachineType("slow", (0, 0, 0, 1), ONE)),
     )
     # Four mini-batches on at most two workers; worth 12 less a slot for each slot.
     bid = replace(
@@ -53,7 +53,7 @@ def test_an_elastic_job_takes_as_many_workers_as_servers_hold_and_the_rest_in_it
     # One PS has the bandwidth of two workers.
     small = replace(inventory, capacity=np.array([[2, 0], [1, 0], [0, 3]], dtype=np.int64))
     assert elastic_density(four, small, horizon=2) == (12 / 4, 12 / 2 / 2)
-    # Whoever comes late has the less time for it.
+    # A later bid has less time for it.
     assert elastic_density(replace(four, delay=(1, 2, 1)), inventory, horizon=3) == (12 / 4, 12 / 3 / 2)
     assert elastic_density(replace(four, delay=(1, 2, 1)), inventory, horizon=2) == (0, 0)
 

@@ -24,7 +24,7 @@ INVENTORY = Inventory(
     cloud=(False, True),
     capacity=np.array([[2, 1], [4, 2]], dtype=np.int64),
     workers=(MachineType("gpu", (1, 0), Fraction(100)),),
-    pss=(MachineType("ps", (0, 1), Fraction(400)),),
+    parameter_servers=(MachineType("ps", (0, 1), Fraction(400)),),
 )
 
 
@@ -115,7 +115,7 @@ def test_printed_etas_are_one_more_than_the_greatest_offer_of_the_past() -> None
     assert Dps().paper_etas(past, INVENTORY, end=8) == ((3.0,), (5.0,))
 
 
-def test_learned_prices_look_at_the_past_only_at_every_refit() -> None:
+def test_quantile_prices_look_at_the_past_only_at_every_refit() -> None:
     policy, rows = Dps(refit_every=4), [[float(i + 1), 2.0] for i in range(12)]
     functions = [policy.price_function(book(history=rows[:n])) for n in range(13)]
     assert len({functions[n] for n in range(4)}) == 1
@@ -123,7 +123,7 @@ def test_learned_prices_look_at_the_past_only_at_every_refit() -> None:
     assert functions[3] != functions[4] != functions[8]
 
 
-def test_learned_prices_stand_still_between_refits_with_a_full_history() -> None:
+def test_quantile_prices_stand_still_between_refits_with_a_full_history() -> None:
     rng = np.random.default_rng(3)
     policy, rows = Dps(refit_every=8), rng.uniform(1, 9, (HISTORY + 24, 2)).tolist()
     between = {policy.price_function(book(history=rows[:n])) for n in range(HISTORY + 8, HISTORY + 16)}
@@ -157,7 +157,7 @@ def test_no_past_however_odd_makes_a_price_that_is_not_a_number(offer: float) ->
         assert (prices > 0).all()
 
 
-def test_other_peoples_bids_move_learned_prices_and_ones_own_does_not() -> None:
+def test_other_peoples_bids_move_quantile_prices_and_ones_own_does_not() -> None:
     policy, rows = Dps(refit_every=1), [[1.0, 1.0]] * 4
     low, high = (policy.decide(bid(Constant(value)), book(history=rows)) for value in (5.0, 500.0))
     assert low.prices == high.prices

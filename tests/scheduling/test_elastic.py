@@ -72,7 +72,9 @@ def check_schedule(problem: Problem, response: Response, where: str) -> tuple[in
     assert (used <= inventory.capacity).all() or (problem.used > inventory.capacity).any(), where
     assert max(workers.values()) <= bid.chunks, where
     assert workers.total() == worker_slots(bid, w, p), where
-    assert counts[Role.PS] == {t: ps_count(n, inventory.workers[w], inventory.pss[p]) for t, n in workers.items()}
+    assert counts[Role.PS] == {
+        t: ps_count(n, inventory.workers[w], inventory.parameter_servers[p]) for t, n in workers.items()
+    }
     assert (schedule.start, schedule.completion) == (min(x.start for x in taken), max(x.end for x in taken)), where
     assert response.value == bid.utility.at(schedule.completion - bid.arrival), where
     assert near(response.cost, cost, cost), where
@@ -234,9 +236,9 @@ def test_work_too_fine_for_machine_integers_is_still_counted_exactly() -> None:
         fine = Fraction(1, 10**30)
         machines = [
             [replace(m, bandwidth_mbps=m.bandwidth_mbps * (1 + sign * fine)) for m in kind]
-            for kind, sign in ((problem.inventory.workers, 1), (problem.inventory.pss, 2))
+            for kind, sign in ((problem.inventory.workers, 1), (problem.inventory.parameter_servers, 2))
         ]
-        inventory = replace(problem.inventory, workers=tuple(machines[0]), pss=tuple(machines[1]))
+        inventory = replace(problem.inventory, workers=tuple(machines[0]), parameter_servers=tuple(machines[1]))
         bid = replace(problem.bid, worker_time=tuple(x + fine for x in problem.bid.worker_time))
         problem = replace(problem, bid=bid, inventory=inventory)
         found = elastic_exact.best(problem)

@@ -20,7 +20,7 @@ MODULES = (elastic_allocation, elastic_curves, elastic_search, elastic_tables)
 
 
 def compiled() -> dict[str, int]:
-    """How often each kernel was compiled or loaded, by name."""
+    """Return the number of times that each kernel was compiled or loaded, by name."""
     functions = {name: f for module in MODULES for name, f in vars(module).items() if hasattr(f, "signatures")}
     return {name: len(f.signatures) for name, f in functions.items()}
 

@@ -253,5 +253,5 @@ def test_no_misreport_earns_more_than_the_truth(name: str, parameters: Json, see
         replace(bid, delay=tuple(d + late for d in bid.delay)),
     ]
     for lie in lies:
-        told = going.policy.decide(lie, book)
-        assert true_payoff(bid, told, drawn.inventory) <= honest.payoff + 1e-9 * bid.utility.value
+        misreported = going.policy.decide(lie, book)
+        assert true_payoff(bid, misreported, drawn.inventory) <= honest.payoff + 1e-9 * bid.utility.value

@@ -135,13 +135,13 @@ def assert_served(workers: list[Placement], pss: list[Placement], inventory: Inv
     hosts = {p.server for p in pss}
     remote = sum(p.count for p in workers if p.server not in hosts)
     rate = inventory.workers[workers[0].type].bandwidth_mbps
-    assert remote * rate <= sum(p.count for p in pss) * inventory.pss[pss[0].type].bandwidth_mbps
+    assert remote * rate <= sum(p.count for p in pss) * inventory.parameter_servers[pss[0].type].bandwidth_mbps
 
 
 @each_policy
 @quick
 @given(seed=seeds)
-def test_a_decision_says_why_and_never_costs_its_owner_more_than_it_is_worth(
+def test_a_decision_says_why_and_never_costs_its_owner_more_than_its_value(
     name: str, parameters: Json, seed: int
 ) -> None:
     policy = make_policy(name, parameters)

@@ -27,7 +27,9 @@ def line_of(book: Book) -> list[str]:
 def test_the_line_is_that_of_all_jobs_at_every_event(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     architecture = Architecture.PS if name == "dps" else rng.choice(list(Architecture))
-    setting = Setting(jobs=12, servers=3, slots=6, workers=2, pss=2, architecture=Architecture(architecture))
+    setting = Setting(
+        jobs=12, servers=3, slots=6, workers=2, parameter_servers=2, architecture=Architecture(architecture)
+    )
     work = draw(setting, rng)
     run = Simulation(make_policy(name, {}), RunningBook(Ledger(work.inventory, start=0, slots=500)))
     seen = 0
@@ -55,7 +57,7 @@ def check(running: RunningBook) -> bool:
 
 
 def test_jobs_out_of_order_are_put_in_order_and_bound_ones_are_not_in_line() -> None:
-    work = draw(Setting(jobs=4, servers=3, slots=50, workers=2, pss=2), np.random.default_rng(1))
+    work = draw(Setting(jobs=4, servers=3, slots=50, workers=2, parameter_servers=2), np.random.default_rng(1))
     first, second, third, fourth = work.bids
     rows = [Job(third, (), None), Job(first, (), None), Job(fourth, (), None, bound=True), Job(second, (), None)]
     book = RunningBook(Ledger(work.inventory, start=50, slots=9), jobs={job.bid.id: job for job in rows}).view()
@@ -66,7 +68,7 @@ def test_jobs_out_of_order_are_put_in_order_and_bound_ones_are_not_in_line() -> 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fifo", "antman", "drf", "rrh", "srtf", "tiresias", "tiresias_l"])
 def test_a_policy_says_the_same_of_a_book_whose_line_it_has_to_find(name: str) -> None:
-    work = draw(Setting(jobs=12, servers=2, slots=4, workers=2, pss=2), np.random.default_rng(2))
+    work = draw(Setting(jobs=12, servers=2, slots=4, workers=2, parameter_servers=2), np.random.default_rng(2))
     again = [replace(bid, id=f"{bid.id}-{n}") for bid in work.bids for n in range(2)]  # with equal keys
     policy = make_policy(name, {})
     running = RunningBook(Ledger(work.inventory, start=0, slots=900))

@@ -14,7 +14,7 @@ from tests.scheduling.test_dps import INVENTORY, bid, book, held
 @pytest.mark.parametrize(("promised", "kept"), [(6, None), (7, 7), (8, 7)])
 def test_a_promise_is_kept_by_the_slot_promised_or_not_at_all(promised: int, kept: int | None) -> None:
     ledger = Ledger(INVENTORY, start=2, slots=8)
-    for server in (0, 1):  # all workers are somebody else's until slot 5
+    for server in (0, 1):  # other jobs hold all workers until slot 5
         ledger.commit(held(start=2, end=5, server=server, count=int(INVENTORY.capacity[server, 0])))
     lost = replace(bid(Constant(1)), arrival=2)
     found = Dps().keep_promise(Job(lost, held=(), completion=promised, bound=True), book(ledger))

@@ -1,4 +1,4 @@
-"""Which kernels each policy calls, and that none is compiled more often than it must be."""
+"""The kernels that each policy calls; none is compiled more often than necessary."""
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -63,7 +63,8 @@ def ask_bound(policy: Policy, inventory: Inventory, bid: Bid, *, slots: int) -> 
 
 
 def kernels_by_setting() -> list[tuple[str, set[str], set[str]]]:
-    """Of each setting of each policy, those that call no kernel first: its groups, and those loaded after its run."""
+    """Return the groups of each setting of each policy, and the groups loaded after its run; settings without kernels
+    come first."""
     policies = [make_policy(name, parameters) for name, settings in SETTINGS.items() for parameters in settings]
     rows, before = [], loaded()
     for policy in sorted(policies, key=lambda policy: len(kernels.needed_by(policy))):

@@ -37,7 +37,7 @@ INVENTORY = Inventory(
     cloud=(False, False, False),
     capacity=np.array([[2, 0], [1, 0], [0, 4]], dtype=np.int64),
     workers=(MachineType("worker", (1, 0), Fraction(1000)),),
-    pss=(MachineType("ps", (0, 2), Fraction(2000)),),
+    parameter_servers=(MachineType("ps", (0, 2), Fraction(2000)),),
 )
 
 
@@ -90,7 +90,9 @@ def test_a_bid_offers_its_value_for_the_unit_slots_it_always_takes() -> None:
 
 
 def test_workers_with_more_bandwidth_than_their_parameter_servers_have_no_way_to_run() -> None:
-    narrow = replace(INVENTORY, pss=(replace(INVENTORY.pss[0], bandwidth_mbps=Fraction(999)),))
+    narrow = replace(
+        INVENTORY, parameter_servers=(replace(INVENTORY.parameter_servers[0], bandwidth_mbps=Fraction(999)),)
+    )
     assert not list(type_pairs(bid(Constant(1.0)), narrow, slots=4))
     assert priced(1.0, 1.0).decide(bid(Constant(99.0)), book_of(narrow).view()).reason is Reason.IMPOSSIBLE
 
@@ -117,10 +119,10 @@ def test_wrong_parameters_are_refused_by_name(parameters: Json, field: str) -> N
 def test_it_refuses_servers_on_which_workers_and_parameter_servers_meet() -> None:
     Oasis().check(INVENTORY)
     together = replace(INVENTORY, capacity=np.array([[2, 0], [1, 2], [0, 4]], dtype=np.int64))
-    with pytest.raises(InvalidField, match="right has room for both"):
+    with pytest.raises(InvalidField, match="got right, which has room for both"):
         Oasis().check(together)
-    sharing = replace(INVENTORY, pss=(MachineType("ps", (1, 2), ONE),))
-    with pytest.raises(InvalidField, match="both ask for gpu"):
+    sharing = replace(INVENTORY, parameter_servers=(MachineType("ps", (1, 2), ONE),))
+    with pytest.raises(InvalidField, match="got gpu, which both use"):
         Oasis().check(sharing)
     with pytest.raises(InvalidField, match="expected 2 numbers"):
         Oasis(price="paper", log_low=(0.0,), log_high=(0.0,)).check(INVENTORY)
@@ -151,7 +153,7 @@ def test_readings_of_the_printed_bounds_differ_where_they_should() -> None:
     assert logs(u_arg="duration").log_high[0] < usual.log_high[0] < logs(u_arg="paper").log_high[0]
     assert usual.log_low[0] < -900
     assert logs(l_arg="floor").log_low[0] > -30
-    with pytest.raises(InvalidField, match="cannot be derived"):
+    with pytest.raises(InvalidField, match="to derive prices from, got none"):
         paper_bounds([bid(Step(1.0, 2.0))], INVENTORY, start=0, end=9)
 
 

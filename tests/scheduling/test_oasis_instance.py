@@ -70,7 +70,7 @@ def test_it_reads_both_pools_into_one_inventory() -> None:
     assert instance.units == (1, 4, 1, 1)
     assert inventory.capacity.tolist() == [[4, 2, 0, 0], [2, 12, 0, 0], [0, 0, 3, 3]]
     assert inventory.workers[0].demand == (1, 1, 0, 0)
-    assert inventory.pss[0].demand == (0, 0, 1, 0)
+    assert inventory.parameter_servers[0].demand == (0, 0, 1, 0)
     # 2 x 8 x 450 Mbit at 1000 Mbit/s are 7.2 s of a slot of 36.
     assert bid.worker_time[0] + bid.transfer_time[0] == Fraction(3, 10) + Fraction(1, 5)
     assert (instance.ledger().start, instance.ledger().end) == (1, 4)

@@ -9,16 +9,16 @@ from scheduling.book.state import HISTORY
 
 @pytest.mark.parametrize("known", [0, 3, HISTORY, HISTORY + 5])
 def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> None:
-    told = [((float(n), 0.5 * n), (n // 3, 7.0 * n, n % 5)) for n in range(3 * HISTORY + 10)]
-    past = OfferHistory((row for row, _ in told[:known]), (offer for _, offer in told[:known]), resources=2)
+    offered = [((float(n), 0.5 * n), (n // 3, 7.0 * n, n % 5)) for n in range(3 * HISTORY + 10)]
+    past = OfferHistory((row for row, _ in offered[:known]), (offer for _, offer in offered[:known]), resources=2)
     shown = []
-    for number in range(known, len(told)):
+    for number in range(known, len(offered)):
         shown.append((number, past.arrays()))
-        row, (slot, standalone_value, owner) = told[number]
+        row, (slot, standalone_value, owner) = offered[number]
         past.add(row, slot, standalone_value, owner)
-    shown.append((len(told), past.arrays()))
+    shown.append((len(offered), past.arrays()))
     for number, (densities, slots, standalone_values, owners) in shown[:: HISTORY // 4] + shown[-1:]:
-        last = told[max(0, number - HISTORY) : number]
+        last = offered[max(0, number - HISTORY) : number]
         assert densities.tolist() == [[*row] for row, _ in last]
         assert slots.tolist() == [slot for _, (slot, _, _) in last]
         assert standalone_values.tolist() == [standalone_value for _, (_, standalone_value, _) in last]

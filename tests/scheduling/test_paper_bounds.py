@@ -33,7 +33,7 @@ def test_a_resource_is_bounded_by_the_bids_that_can_use_it() -> None:
         cloud=(False, False),
         capacity=np.array([[2, 4, 0, 0], [0, 0, 4, 0]], dtype=np.int64),
         workers=(MachineType("old", (1, 0, 0, 0), ONE), MachineType("new", (0, 4, 0, 0), ONE)),
-        pss=(MachineType("ps", (0, 0, 2, 0), ONE),),
+        parameter_servers=(MachineType("ps", (0, 0, 2, 0), ONE),),
     )
     # On old workers its two mini-batches take four slots, on new ones two.
     one = replace(bid(Linear(12.0, 2.0), chunks=1), worker_time=(2 * ONE, ONE), transfer_time=(Fraction(0),) * 2)

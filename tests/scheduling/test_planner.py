@@ -122,7 +122,7 @@ def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
 
 
 def machines_that_fit(free: Ints, demand: Ints) -> Ints:
-    """How many machines of a demand fit what is free, in each row of resources."""
+    """Return the number of machines of a demand that fit the free units, in each row of resources."""
     wants = demand > 0
     return np.asarray((free[..., wants] // demand[wants]).min(axis=-1))
 
@@ -133,7 +133,7 @@ def fits_empty(inventory: Inventory, w: int, p: int | None, n: int, spread: int)
     room = machines_that_fit(inventory.capacity, worker)
     if p is None:
         return bool(room.sum() >= n if spread else room.max() >= n)
-    ratio = inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+    ratio = inventory.workers[w].bandwidth_mbps / inventory.parameter_servers[p].bandwidth_mbps
     return any(
         (g * worker + ps_count(n - g, ratio) * inventory.ps_demand[p] <= inventory.capacity[host]).all()
         and room.sum() - room[host] >= n - g
@@ -151,7 +151,7 @@ def every_option(bid: Bid, inventory: Inventory, slots: int) -> Iterator[tuple[i
         quicker = n >= fewest and d <= slots and (lengths[spread, w, p, fewest:n] > d).all()
         if quicker and fits_empty(inventory, w, None if ring else p, n, spread):
             most = int(machines_that_fit(inventory.capacity, inventory.worker_demand[w]).max())
-            ratio = inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+            ratio = inventory.workers[w].bandwidth_mbps / inventory.parameter_servers[p].bandwidth_mbps
             least = ps_count(n - min(most, n - 1), ratio) if spread else 1
             yield -int(d), n, w, -1 if ring else p, spread, 0 if ring else least
 
@@ -234,7 +234,7 @@ def two_servers(capacity: int, *held: tuple[int, int, int]) -> Ledger:
         cloud=(False, False),
         capacity=np.full((2, 1), capacity, np.int64),
         workers=(MachineType("w", (1,), Fraction(1)),),
-        pss=(),
+        parameter_servers=(),
     )
     ledger = Ledger(inventory, start=0, slots=20)
     for server, start, end in held:
@@ -266,7 +266,7 @@ def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list
 
 
 def compiled() -> dict[str, int]:
-    """How often each kernel was compiled or loaded, by name."""
+    """Return the number of times that each kernel was compiled or loaded, by name."""
     modules = (planner, batch_kernel, rigid_durations, batch_options, capacity)
     functions = {name: f for module in modules for name, f in vars(module).items() if hasattr(f, "signatures")}
     return {name: len(f.signatures) for name, f in functions.items()}

@@ -92,10 +92,10 @@ def test_pools_spread_as_what_they_are_of() -> None:
 
 
 POLICIES: dict[str, Dps | Oasis] = {
-    "DPS, learned": Dps(refit_every=8),
+    "DPS, quantile": Dps(refit_every=8),
     "DPS, fluid": Dps(price="fluid", refit_every=8),
     "DPS, printed": Dps(price="paper", refit_every=8),
-    "OASiS, learned": Oasis(refit_every=8),
+    "OASiS, quantile": Oasis(refit_every=8),
     "OASiS, fluid": Oasis(price="fluid", refit_every=8),
     "OASiS, printed": Oasis(price="paper", refit_every=8),
 }

@@ -183,7 +183,7 @@ def test_nothing_beats_the_optimum_and_jobmax_is_near_it(draw: str) -> None:
             ratios[rule].append(float(found / best))
     means = {rule: float(np.mean(values)) for rule, values in ratios.items()}
     assert min(map(min, ratios.values())) >= 1, seed
-    # A mean of so many is within 0.004 of 1.013 to 1.016 for jobmax, and within 0.008 of 1.07 for the paper's rule.
+    # This mean is within 0.004 of 1.013 to 1.016 for jobmax, and within 0.008 of 1.07 for the paper's rule.
     assert means["jobmax"] < 1.035, f"seed {seed}: {means}"
     assert means["jobmax"] < means["paper"] - 0.02, f"seed {seed}: {means}"
     assert means["paper"] < 1.12, f"seed {seed}: {means}"

@@ -1,4 +1,4 @@
-"""Flow, dual variables and both quotients: as instances expect them, and bounds that nothing is below."""
+"""Flow, dual variables and both competitive ratios: as instances expect them, and bounds that nothing is below."""
 
 from fractions import Fraction
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What learned prices know of scarcity, counted by hand, and which parameters they take."""
+"""Scarcity under quantile prices, computed by hand, and the parameters of these prices."""
 
 from dataclasses import replace
 

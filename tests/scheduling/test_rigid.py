@@ -69,7 +69,7 @@ def near(a: float, b: float, scale: float) -> bool:
 def test_the_kernel_equals_the_twin(
     hubs: int, workers: int, pss: int, cases: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every limit of its tables made small as well, so that extrapolated bounds are tried too."""
+    """Every limit of its tables is also made small, so that extrapolated bounds are tested."""
     monkeypatch.setattr(rigid_index, "HUBS", hubs)
     monkeypatch.setattr(rigid_index, "TABLED_WORKERS", workers)
     monkeypatch.setattr(rigid_index, "TABLED_PSS", pss)
@@ -140,13 +140,13 @@ def test_no_price_however_great_blurs_the_least_ratio() -> None:
         ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
         ratio = RigidKernel(ledger, Fixed(problem.prices)).min_cost_per_value(problem.bid)
         free = replace(problem, used=np.zeros_like(problem.used), tail=0, first_start=None)
-        ratios = [f.cost / worth(free, f) for f in rigid_exact.every(free) if worth(free, f) > 0]
+        ratios = [f.cost / value_of(free, f) for f in rigid_exact.every(free) if value_of(free, f) > 0]
         assert (ratio is None) == (not ratios), f"seed {[seed, case]}"
         if ratio is not None:
             assert ratio.cost / ratio.value == pytest.approx(min(ratios), rel=1e-8), f"seed {[seed, case]}"
 
 
-def worth(problem: Problem, found: Found) -> float:
+def value_of(problem: Problem, found: Found) -> float:
     return problem.bid.utility.at(found.completion - problem.bid.arrival)
 
 
@@ -194,7 +194,7 @@ def every_placement(problem: Problem) -> Iterator[float]:
     """Payoffs of all placements whatever, by enumeration of workers on every server and the PS host."""
     bid, inventory = problem.bid, problem.inventory
     servers = range(len(inventory.servers))
-    pairs = itertools.product(enumerate(inventory.workers), enumerate(inventory.pss))
+    pairs = itertools.product(enumerate(inventory.workers), enumerate(inventory.parameter_servers))
     for (w, worker), (p, ps) in pairs:
         step = bid.worker_time[w] + bid.ps_time[p]
         for counts in itertools.product(range(bid.chunks + 1), repeat=len(servers)):

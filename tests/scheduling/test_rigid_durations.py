@@ -1,4 +1,4 @@
-"""How long rigid jobs take, against the formulas in fractions."""
+"""Durations of rigid jobs, against the formulas in fractions."""
 
 import itertools
 import math

@@ -26,7 +26,7 @@ ONE = Inventory(
     cloud=(False,),
     capacity=np.array([[1]], dtype=np.int64),
     workers=(MachineType("w", (1,), Fraction(1)),),
-    pss=(),
+    parameter_servers=(),
 )
 
 

@@ -112,7 +112,7 @@ ONE_SERVER: dict[str, Any] = {
 
 
 def job(name: str, weight: float, slots: int, *, arrival: int = 1) -> Bid:
-    """A job of so many slots for the one worker there is."""
+    """A job that takes this number of slots on the only worker."""
     bid = read_weighted(ONE_SERVER).bids[0]
     return replace(bid, id=name, minibatches=slots, utility=Constant(weight), arrival=arrival)
 

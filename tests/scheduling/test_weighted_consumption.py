@@ -18,7 +18,7 @@ from tests.scheduling.twins.weighted_cases import random_instance
 def brute_force(bid: Bid, inventory: Inventory) -> float:
     """Every type and number of workers, in exact arithmetic."""
     share = [Fraction(1, int(total)) if total else Fraction(0) for total in inventory.capacity.sum(axis=0)]
-    pss = [(p.demand, time) for p, time in zip(inventory.pss, bid.ps_time, strict=True)]
+    pss = [(p.demand, time) for p, time in zip(inventory.parameter_servers, bid.ps_time, strict=True)]
     ring = bid.architecture is Architecture.RING
     volumes = []
     for worker, step in zip(inventory.workers, bid.worker_time, strict=True):
@@ -59,7 +59,9 @@ def test_it_does_not_depend_on_the_unit_a_resource_is_counted_in(architecture: A
         inventory,
         capacity=inventory.capacity * factor,
         workers=tuple(replace(machine, demand=finer(machine.demand)) for machine in inventory.workers),
-        pss=tuple(replace(machine, demand=finer(machine.demand)) for machine in inventory.pss),
+        parameter_servers=tuple(
+            replace(machine, demand=finer(machine.demand)) for machine in inventory.parameter_servers
+        ),
     )
     for bid in instance.bids:
         assert least_consumption(bid, scaled).volume == pytest.approx(least_consumption(bid, inventory).volume)

@@ -49,7 +49,7 @@ def test_it_reads_a_parameter_server_instance_into_core_terms() -> None:
     assert bid.worker_time == (Fraction(1, 2),)
     assert bid.ps_time == (Fraction(1, 4),)
     assert bid.utility == Constant(10.0)
-    assert inventory.workers[0].bandwidth_mbps / inventory.pss[0].bandwidth_mbps == Fraction(2, 3)
+    assert inventory.workers[0].bandwidth_mbps / inventory.parameter_servers[0].bandwidth_mbps == Fraction(2, 3)
     assert instance.ledger().start == 1
     assert instance.ledger().end == 9
 

@@ -63,13 +63,13 @@ def world(
         cloud=(*(False,) * (servers - 1), servers > 1 and seed % 2 == 1),
         capacity=capacity,
         workers=types[0],
-        pss=types[1],
+        parameter_servers=types[1],
     )
     return World(inventory, tuple(_bid(rng, inventory, i, sorted(architectures)) for i in range(bids)))
 
 
 def finer(inventory: Inventory, rng: np.random.Generator, unit: int = 10**8) -> Inventory:
-    """The same with so many units for one, and a few more: what fits or does not is often told by the last digit."""
+    """Multiply units by `unit` and add a few, so that the last digit often decides what fits."""
 
     def split(types: tuple[MachineType, ...]) -> tuple[MachineType, ...]:
         return tuple(
@@ -81,7 +81,7 @@ def finer(inventory: Inventory, rng: np.random.Generator, unit: int = 10**8) -> 
     return replace(
         inventory,
         workers=split(inventory.workers),
-        pss=split(inventory.pss),
+        parameter_servers=split(inventory.parameter_servers),
         capacity=inventory.capacity * unit + more * (inventory.capacity > 0),
     )
 
@@ -124,7 +124,7 @@ def _bid(rng: np.random.Generator, inventory: Inventory, i: int, architectures: 
         chunks=int(rng.integers(1, 5)),
         minibatches=int(rng.integers(1, 4)),
         worker_time=times(len(inventory.workers), 150),
-        ps_time=times(len(inventory.pss), 20),
+        ps_time=times(len(inventory.parameter_servers), 20),
         transfer_time=times(len(inventory.workers), 60),
         delay=tuple(int(d) for d in rng.integers(0, 4, len(inventory.servers))),
         utility=_utility(rng),

@@ -24,7 +24,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.registry import POLICIES, make_policy
 from studies.workloads.generated.generators import GENERATORS, read_generator
 from studies.workloads.simulation.outcome import Conservation
-from studies.workloads.simulation.replay import Plan, horizon_for, replay
+from studies.workloads.simulation.replay import ReplayParameters, horizon_for, replay
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, to_bids
 from studies.workloads.traces.profiles import measured_profiles
@@ -49,7 +49,7 @@ FEW = 8
 """Jobs of each trace that every policy meets in every run."""
 TURN = "SHADOWPRICE_TURN"
 MOST_SLOTS = 600
-"""Of the horizon: slots are as long as it takes."""
+"""Largest horizon; the length of slots follows from it."""
 MOST = {"dorm": 300, "drf": 3100, "rrh": 3100, "batch_sche": 3100, "weighted_completion": 3100}
 """Jobs of a published trace in one turn, for policies that look at all jobs at every event; the next turns of the same
 trace have the jobs that follow. Every policy meets the samples whole."""
@@ -103,7 +103,9 @@ def test_every_policy_conserves_rings_of_a_whole_trace_in_turn_or_refuses_them_i
         if Architecture.RING in POLICIES[name].architectures:
             assert_conserved_in_turn(OWN, name, turn + 3, Architecture.RING)
             continue
-        with pytest.raises(InvalidField, match=f"architecture: {name} runs no jobs of kind ring"):
+        with pytest.raises(
+            InvalidField, match=f"architecture: expected jobs of an architecture that {name} runs, got ring"
+        ):
             assert_conserved_in_turn(OWN, name, turn, Architecture.RING)
 
 
@@ -136,12 +138,12 @@ def turns(traces: Traces) -> Sequence[int]:
 
 
 def in_turn(traces: Traces, name: str, turn: int) -> Path:
-    """Whose turn it is: the policies' traces lie one behind the other."""
+    """Return the trace of this turn: the traces of the policies follow one another."""
     return traces.jobs[(turn + list(POLICIES).index(name)) % len(traces.jobs)]
 
 
 def portion(rows: Sequence[TraceJob], most: int, turn: int) -> Sequence[TraceJob]:
-    """At most so many rows, in another place at each turn."""
+    """Return at most this number of rows, from another place in each turn."""
     begin = turn % ceil(len(rows) / most) * most
     return rows[begin : begin + most]
 
@@ -169,7 +171,7 @@ def assert_rows_conserved(
     traced = to_bids(rows, inventory, rules, np.random.default_rng(1))
     assert not traced.refused
     assert len(traced.bids) == len(rows)
-    plan = Plan(rules.slot_s, horizon_for(traced, slot_s=rules.slot_s))
+    plan = ReplayParameters(rules.slot_s, horizon_for(traced, slot_s=rules.slot_s))
     outcome = replay(traced, make_policy(name, {}), inventory, plan).outcome
     assert_conserved(outcome.jobs, len(rows))
     assert sum(row.submitted for row in outcome.tenants.values()) == len(rows)

@@ -12,7 +12,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.simulation import simulate
-from studies.papers.learned_prices.comparing import Row, rows_of, summaries, verdicts
+from studies.papers.learned_prices.comparing import RuleResult, rows_of, summaries, verdicts
 from studies.papers.learned_prices.judging import RULES, Pricing, judge, lessons, taught
 from studies.papers.learned_prices.settings import Setting, periods
 
@@ -88,8 +88,8 @@ def test_every_rule_is_judged_on_the_same_bids_and_stays_below_the_bound(name: s
 
 
 def test_a_summary_counts_by_seed_and_says_what_is_missed() -> None:
-    def row(seed: int, rule: str, welfare: float) -> Row:
-        return Row("tiny", seed, rule, welfare, revenue=0.0, admitted=0.5, bound=20.0)
+    def row(seed: int, rule: str, welfare: float) -> RuleResult:
+        return RuleResult("tiny", seed, rule, welfare, revenue=0.0, admitted=0.5, bound=20.0)
 
     rows = [row(0, "paper", 10), row(1, "paper", 5), row(0, "fluid", 10), row(1, "fluid", 6)]
     base, fluid = summaries(TINY["dps"], rows)
@@ -105,8 +105,8 @@ def test_a_summary_counts_by_seed_and_says_what_is_missed() -> None:
 
 def test_the_table_and_its_rows_tell_the_same() -> None:
     setting = TINY["dps"]
-    told = [json.loads(line) for line in lines([setting], range(1))]
+    reported = [json.loads(line) for line in lines([setting], range(1))]
     text = list(table([setting], range(1)))
     assert len(text) == 1 + len(RULES) + 2
-    ratio = told[2]["welfare"] / told[0]["welfare"]
+    ratio = reported[2]["welfare"] / reported[0]["welfare"]
     assert f"{ratio:8.2f}" in text[3]

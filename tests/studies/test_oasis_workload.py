@@ -24,7 +24,7 @@ def test_jobs_are_drawn_from_the_papers_ranges_and_can_meet_their_own_target(see
     Oasis().check(workload.inventory)
     assert [bid.arrival for bid in workload.bids] == sorted(bid.arrival for bid in workload.bids)
     for i, bid in enumerate(workload.bids):
-        step, worker, ps = bid.worker_time[i], workload.inventory.workers[i], workload.inventory.pss[i]
+        step, worker, ps = bid.worker_time[i], workload.inventory.workers[i], workload.inventory.parameter_servers[i]
         assert 50 <= bid.epochs <= 200
         assert 5 <= bid.chunks <= 100
         assert 10 <= bid.minibatches <= 100

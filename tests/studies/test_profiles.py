@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named(path: tuple[Any, ...], value: Any, field: str, w
 def test_a_link_without_a_rate_is_named() -> None:
     document = one(clients=[{"name": "pi", "device": "rpi4", "up_mbps": 3}])
     del document["mbps"]
-    with pytest.raises(InvalidField, match="client pi and helper rack"):
+    with pytest.raises(InvalidField, match="got none for client pi and helper rack"):
         read_profile(document)
     del document["clients"][0]["up_mbps"]
     document["clients"][0].update(device="jetson-cpu", other="jetson-gpu", mbps=2)

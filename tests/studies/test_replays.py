@@ -28,7 +28,7 @@ from scheduling.policies.simulation import Simulation
 from scheduling.registry import POLICIES, make_policy
 from studies.workloads.simulation.outcome import Conservation, NotConserved, jain, outcome_of
 from studies.workloads.simulation.reach import Reach
-from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay
+from studies.workloads.simulation.replay import LONGEST_HORIZON, Replayed, ReplayParameters, horizon_for, replay
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, TracedBids, to_bids
 from tests.traces import OWN, Traces
@@ -44,7 +44,7 @@ def replayed(
     jobs: Sequence[TraceJob], policy: Policy, *, gpus: int = 1, apart: bool = False, slot_s: int = SLOT_S
 ) -> Replayed:
     traced = bids_of(jobs, gpus=gpus, apart=apart, slot_s=slot_s)
-    plan = Plan(slot_s, horizon_for(traced, slot_s=slot_s))
+    plan = ReplayParameters(slot_s, horizon_for(traced, slot_s=slot_s))
     return replay(traced, policy, gpu_cluster(gpus, apart=apart), plan)
 
 
@@ -76,7 +76,7 @@ def test_two_jobs_in_line_are_measured_as_by_hand() -> None:
 
 def test_a_tenant_of_whose_jobs_none_is_done_is_told_beside_the_fairness_of_the_others() -> None:
     traced = bids_of([*two_jobs(), TraceJob(4, 600.0, 1, duration_s=9000.0, tenant="c")])
-    outcome = replay(traced, Fifo(), gpu_cluster(1), Plan(SLOT_S, 10)).outcome
+    outcome = replay(traced, Fifo(), gpu_cluster(1), ReplayParameters(SLOT_S, 10)).outcome
     assert outcome.jobs.rejected == 1, "it is longer than the horizon"
     assert outcome.fairness == pytest.approx(jain([1200, 2100]), rel=1e-6)
     assert outcome.starved == 1
@@ -152,18 +152,24 @@ def test_a_policy_that_cannot_run_the_jobs_is_refused() -> None:
     traced = bids_of(two_jobs())
     ring = replace(traced, bids=tuple(replace(bid, architecture=Architecture.RING) for bid in traced.bids))
     with pytest.raises(InvalidField, match="ring"):
-        replay(ring, Dps(), gpu_cluster(1), Plan(SLOT_S, 10))
+        replay(ring, Dps(), gpu_cluster(1), ReplayParameters(SLOT_S, 10))
     with pytest.raises(InvalidField, match="apart"):
-        replay(traced, make_policy("oasis", {}), gpu_cluster(1), Plan(SLOT_S, 10))
+        replay(traced, make_policy("oasis", {}), gpu_cluster(1), ReplayParameters(SLOT_S, 10))
     with pytest.raises(InvalidField, match="horizon"):
-        Plan(SLOT_S, 0)
+        ReplayParameters(SLOT_S, 0)
 
 
 def test_progress_is_told_for_each_bid() -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     traced = bids_of(two_jobs())
-    replay(traced, Fifo(), gpu_cluster(1), Plan(SLOT_S, 10), progress=lambda done, all_: told.append((done, all_)))
-    assert told == [(1, 2), (2, 2)]
+    replay(
+        traced,
+        Fifo(),
+        gpu_cluster(1),
+        ReplayParameters(SLOT_S, 10),
+        progress=lambda done, all_: reported.append((done, all_)),
+    )
+    assert reported == [(1, 2), (2, 2)]
 
 
 def command(*arguments: str) -> tuple[str, str]:
@@ -203,23 +209,23 @@ def test_the_command_tells_malformed_lines_and_parameters_reach_the_policy(tmp_p
 
 def test_jobs_that_take_longer_than_can_be_planned_are_counted() -> None:
     traced = bids_of([*two_jobs(), TraceJob(4, 600.0, 1, duration_s=7000.0)])
-    assert Reach.of(traced, Plan(SLOT_S, horizon=24)).warning == "", "twice the longest"
-    short = Reach.of(traced, Plan(SLOT_S, horizon=11))
+    assert Reach.of(traced, ReplayParameters(SLOT_S, horizon=24)).warning == "", "twice the longest"
+    short = Reach.of(traced, ReplayParameters(SLOT_S, horizon=11))
     assert (short.beyond, short.is_cut) == (1, False)
     assert "1 of 3 jobs take longer even alone and are rejected" in short.warning
-    assert Reach.of(traced, Plan(SLOT_S, horizon=1)).beyond == 3
+    assert Reach.of(traced, ReplayParameters(SLOT_S, horizon=1)).beyond == 3
 
 
 def test_slots_too_short_for_the_longest_run_are_told_with_slots_that_are_not() -> None:
     traced = bids_of([*two_jobs(), TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=1)
-    reach = Reach.of(traced, Plan(1, horizon_for(traced, slot_s=1)))
+    reach = Reach.of(traced, ReplayParameters(1, horizon_for(traced, slot_s=1)))
     assert (reach.plan.horizon, reach.beyond, reach.is_cut) == (LONGEST_HORIZON, 1, True)
     assert "20,000 slots of 1 s ahead (5.6 h), as far as may be" in reach.warning
     assert "Slots of at least 4 s reach twice the longest run" in reach.warning
     longer = bids_of([TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=4)
     few = bids_of([TraceJob(4, 0.0, 1, duration_s=15_000.0)], slot_s=1)
-    assert "None of 1 jobs takes longer alone" in Reach.of(few, Plan(1, LONGEST_HORIZON)).warning
-    assert Reach.of(longer, Plan(4, horizon_for(longer, slot_s=4))).warning == ""
+    assert "None of 1 jobs takes longer alone" in Reach.of(few, ReplayParameters(1, LONGEST_HORIZON)).warning
+    assert Reach.of(longer, ReplayParameters(4, horizon_for(longer, slot_s=4))).warning == ""
 
 
 def test_the_command_warns_of_a_horizon_that_is_too_short(traces: Traces) -> None:
@@ -233,11 +239,14 @@ def test_the_command_warns_of_a_horizon_that_is_too_short(traces: Traces) -> Non
 
 def test_gavels_trace_needs_its_throughputs(traces: Traces) -> None:
     path, table = traces.gavel_few, traces.throughputs
-    told = StringIO()
-    with pytest.raises(CommandError, match="no line of it can become a job; line 1: model: no measured") as caught:
-        call_command("replay", str(path), "--gpus", "16", "--json", stderr=told)
+    reported = StringIO()
+    with pytest.raises(
+        CommandError,
+        match="that can become a job, got none; line 1: model: expected a model with a measured",
+    ) as caught:
+        call_command("replay", str(path), "--gpus", "16", "--json", stderr=reported)
     assert caught.value.returncode == 2
-    assert told.getvalue().count("no measured step time") == 15
+    assert reported.getvalue().count("expected a model with a measured step time") == 15
     out, err = command(str(path), "--gpus", "16", "--throughputs", str(table), "--json")
     assert json.loads(out)["outcome"]["jobs"]["completed"] == 15
     assert err == ""
@@ -246,7 +255,7 @@ def test_gavels_trace_needs_its_throughputs(traces: Traces) -> None:
 def test_throughputs_that_are_no_text_are_refused_by_their_file(tmp_path: Path, traces: Traces) -> None:
     table = tmp_path / "table.json"
     table.write_bytes(b"\xff")
-    with pytest.raises(CommandError, match=r"table\.json: the first line is no UTF-8 text"):
+    with pytest.raises(CommandError, match=r"table\.json: expected UTF-8, got other bytes in the first line"):
         command(str(traces.philly_day), "--gpus", "1", "--throughputs", str(table))
 
 
@@ -278,7 +287,7 @@ def test_quotas_draw_tenants_and_step_times_of_one_model_stand_for_what_no_line_
 
 
 def test_a_plan_that_no_memory_holds_is_refused_with_slots_that_would_do(traces: Traces) -> None:
-    words = "horizon: 20,000 slots of 1,250 servers with 2 resources .* Take slots of at least 1,500 s, or a shorter"
+    words = "for 20,000 slots, 1,250 servers and 2 resources; choose slots of at least 1,500 s, or a shorter"
     with pytest.raises(CommandError, match=words) as caught:
         command(str(traces.philly_day), "--gpus", "10000", "--horizon", "20000")
     assert caught.value.returncode == 2
@@ -292,7 +301,7 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon(traces: T
     assert document["plan"]["slot_s"] == 3600
     assert document["outcome"]["jobs"]["submitted"] == 30
     assert set(document["outcome"]["utilisation"]) == {"gpu", "vcpu", "bandwidth"}
-    with pytest.raises(CommandError, match="apart: the servers of a cluster are what they are"):
+    with pytest.raises(CommandError, match="apart: expected no value with a cluster, got true"):
         command(str(traces.philly_day), "--cluster", "lab", "--apart")
 
 
@@ -304,24 +313,30 @@ DAY = str(OWN.philly_day)
     ("arguments", "word"),
     [
         (("nowhere.csv", "--gpus", "1"), "nowhere.csv"),
-        ((str(OWN.root / "README.md"), "--gpus", "1"), "no known format"),
+        ((str(OWN.root / "README.md"), "--gpus", "1"), "expected a file of a known format"),
         ((DAY, "--gpus", "0"), "gpus"),
         ((DAY, "--gpus", "1", "--policy", "best"), "unknown policy"),
         ((DAY, "--gpus", "1", "--set", "blocking"), "NAME=VALUE"),
         ((DAY, "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
-        ((DAY, "--gpus", "1", "--set", "seed=1", "--set", "seed=2"), "seed is said twice"),
+        ((DAY, "--gpus", "1", "--set", "seed=1", "--set", "seed=2"), "expected each name once, got seed twice"),
         ((DAY, "--gpus", "1", "--throughputs", str(OWN.root)), "directory"),
         ((DAY, "--gpus", "1", "--slot", "0"), "slot_s"),
         ((DAY, "--gpus", "1", "--policy", "oasis"), "apart"),
         ((DAY, "--gpus", "1", "--seed", "-1"), "seed"),
         ((DAY, "--cluster", "nowhere"), "nowhere"),
-        ((DAY, "--machines", DAY), "expected machines, the file holds jobs"),
+        ((DAY, "--machines", DAY), "expected a file with machines, got one with jobs"),
         ((DAY, "--machines", "nowhere.csv"), "nowhere.csv"),
-        ((DAY, "--gpus", "1", "--step-times", str(OWN.throughputs)), "names one of the models"),
+        (
+            (DAY, "--gpus", "1", "--step-times", str(OWN.throughputs)),
+            "expected step times of a model that the trace names",
+        ),
         ((DAY, "--gpus", "1", "--step-times", DAY), "step_times or throughputs"),
-        ((DAY, "--gpus", "1", "--batch", "8"), "expected --step-times"),
-        ((DAY, "--gpus", "1", "--quotas", str(OWN.quotas)), "quotas: tenants are drawn by them where"),
-        ((DAY, "--gpus", "1", "--quotas", DAY), "expected quotas"),
+        ((DAY, "--gpus", "1", "--batch", "8"), "expected no batch without --step-times"),
+        (
+            (DAY, "--gpus", "1", "--quotas", str(OWN.quotas)),
+            "quotas: expected no quotas with a trace that names tenants",
+        ),
+        ((DAY, "--gpus", "1", "--quotas", DAY), "expected a file with quotas"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:

@@ -50,7 +50,7 @@ KNOWN = {
     "jetson-gpu": "jetson-gpu",
 }
 ROUNDED = 0.5e-4
-"""Instances of the larger collection tell how near a device is to another with four decimals."""
+"""Instances of the larger collection state the distance between devices with four decimals."""
 
 
 def is_measured(path: Path) -> bool:
@@ -163,7 +163,7 @@ def test_what_ran_out_of_memory_has_times_only_of_the_parts_of_clients() -> None
     assert network.cuts == (3, 33)
     assert network.spans(Device("rpi3"), 34, 37).forward == pytest.approx(3883)
     assert network.spans(Device("rpi3"), 34, 37).backward == pytest.approx(30666 + 313)
-    with pytest.raises(InvalidField, match="no times of rpi3 for layers 4 to 33"):
+    with pytest.raises(InvalidField, match="expected a device with times for layers 4 to 33"):
         network.spans(Device("rpi3"), 4, 33)
 
 

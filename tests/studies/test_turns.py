@@ -14,7 +14,7 @@ from auctions.models import Market
 from scheduling.registry import make_policy
 from studies.background import states
 from studies.background.states import Attempt, JobTable
-from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
@@ -23,7 +23,7 @@ from studies.models import Counterfactual, Plan, Run, Trace
 from studies.split_learning.plans.submission import MOST_OPEN
 from tests.auctions.worlds import make_market, make_operator, make_user
 from tests.rest import client_of, nobody_asked_before
-from tests.studies.plans.conftest import asked as ask_plan
+from tests.studies.plans.conftest import submitted as submit_plan
 from tests.studies.plans.conftest import tiny
 
 __all__ = ["client_of", "nobody_asked_before"]
@@ -54,9 +54,9 @@ def ask(kind: JobTable[Any], owner: User, count: int) -> None:
         return
     for _ in range(count):
         if kind is PLANS:
-            ask_plan(owner)
+            submit_plan(owner)
         else:
-            create_counterfactual(owner, Market.objects.get(), Question(make_policy("fifo", {})))
+            create_counterfactual(owner, Market.objects.get(), CounterfactualRequest(make_policy("fifo", {})))
 
 
 def owner_of(attempt: Attempt[Any] | None) -> str:
@@ -137,12 +137,12 @@ def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: JobTa
         ask(kind, owner, count)
     serve(kind)
     waiting = kind.rows.filter(state="queued")
-    told = {pk: states.place_of(kind, kind.rows.filter(pk=pk)) for pk in waiting.values_list("pk", flat=True)}
-    assert sorted(place for place in told.values() if place is not None) == list(range(1, 10))
+    places = {pk: states.place_of(kind, kind.rows.filter(pk=pk)) for pk in waiting.values_list("pk", flat=True)}
+    assert sorted(place for place in places.values() if place is not None) == list(range(1, 10))
     for place in range(1, 10):
         attempt = states.claim_next(kind)
         assert attempt is not None
-        assert told[attempt.pk] == place
+        assert places[attempt.pk] == place
         states.fail(attempt, "a test ended it")
     assert states.place_of(kind, kind.rows.all()) is None
 

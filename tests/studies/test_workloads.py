@@ -54,7 +54,7 @@ def test_jobs_come_in_order_and_speak_of_every_type_and_server(name: str) -> Non
     assert [bid.arrival for bid in bids] == sorted(bid.arrival for bid in bids)
     for bid in bids:
         assert len(bid.worker_time) == len(bid.transfer_time) == len(inventory.workers)
-        assert len(bid.ps_time) == len(inventory.pss)
+        assert len(bid.ps_time) == len(inventory.parameter_servers)
         assert len(bid.delay) == len(inventory.servers)
 
 
@@ -72,7 +72,7 @@ def test_every_job_is_possible_on_the_empty_cluster(name: str, policy: Policy, s
 
 
 def any_time() -> Sigmoid:
-    """Worth a fortune whenever it is complete: only what cannot be done is turned away."""
+    """A large constant value: only impossible bids are rejected."""
     return Sigmoid(1e9, 0.0, 0.0)
 
 

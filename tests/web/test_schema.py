@@ -136,7 +136,7 @@ def test_a_wrong_value_is_refused_in_words(field: str, value: object, problem: s
     ("drawn", "problems"),
     [
         (3, {"form": "expected an object with `form`: circle or line, got 3"}),
-        ({}, {"form.form": "expected circle or line; missing"}),
+        ({}, {"form.form": "expected circle or line, got nothing"}),
         ({"form": ["line"]}, {"form.form": "expected circle or line, got ['line']"}),
         ({"form": "circle", "ends": 1}, {"form.radius": "missing", "form.ends": "unknown; known: form, radius"}),
         ({"form": "line", "ends": [1]}, {"form.ends": "expected 2 entries, got 1"}),

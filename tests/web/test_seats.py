@@ -19,7 +19,7 @@ from web.seats import Callers, Seats
 
 LONG_S = 20.0
 BY_DEFAULT_S = 0.005
-"""How long a thread keeps the interpreter, unless a program says otherwise."""
+"""Seconds for which a thread keeps the interpreter by default."""
 
 
 class Slow:

@@ -25,7 +25,9 @@ class Command(BaseCommand):
         if options["market"] is not None:
             markets = markets.filter(cluster__name=options["market"])
             if not markets:
-                raise CommandError(f"no market of a cluster named {options['market']!r}", returncode=2)
+                raise CommandError(
+                    f"--market: expected a cluster with a market, got {options['market']!r}", returncode=2
+                )
         findings = {market.cluster.name: audit_market(market) for market in markets}
         if options["json"]:
             document = {name: {f.check: list(f.rows) for f in found} for name, found in findings.items()}

@@ -22,7 +22,7 @@ class Command(BaseCommand):
         """Print how many decisions were replayed, and those that differ."""
         market = Market.objects.filter(cluster__name=options["cluster"]).first()
         if market is None:
-            raise CommandError(f"no market of a cluster named {options['cluster']!r}", returncode=2)
+            raise CommandError(f"cluster: expected a cluster with a market, got {options['cluster']!r}", returncode=2)
         try:
             replay = replay_market(market)
         except PolicyFailed as failed:

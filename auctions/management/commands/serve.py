@@ -63,7 +63,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Run uvicorn in the main thread, which is where signals arrive."""
         if not settings.HAS_OWN_KEY and options["host"] not in LOOPBACK:
-            raise CommandError(f"Set SHADOWPRICE_SECRET_KEY to listen on {options['host']}: the default is public.")
+            raise CommandError(
+                f"--host: expected this machine unless SHADOWPRICE_SECRET_KEY is set, got {options['host']}"
+            )
         memory.share_between_threads()
         server = Server(
             uvicorn.Config(
@@ -97,7 +99,7 @@ class Command(BaseCommand):
 
 
 def _should_serve() -> bool:
-    """Wait for a line; False if whoever sets up the database ends without one, or ends this process."""
+    """Wait for a line; return False if the process that sets up the database ends without one, or ends this process."""
 
     def stop(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

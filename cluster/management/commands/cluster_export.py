@@ -22,5 +22,5 @@ class Command(BaseCommand):
         cluster = Cluster.objects.filter(name=options["name"]).first()
         if cluster is None:
             known = ", ".join(Cluster.objects.values_list("name", flat=True)) or "none"
-            raise CommandError(f"There is no cluster {options['name']!r}; known: {known}")
+            raise CommandError(f"name: expected a cluster ({known}), got {options['name']!r}")
         self.stdout.write(document_text(cluster), ending="")

@@ -25,7 +25,7 @@ class Command(BaseCommand):
         try:
             content = sys.stdin.buffer.read() if options["file"] == "-" else Path(options["file"]).read_bytes()
         except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror}") from None
+            raise CommandError(f"file: expected a readable file, got {options['file']}: {error.strerror}") from None
         try:
             cluster = import_cluster(read_document(content))
         except (InvalidField, ChangeRefused) as error:

@@ -182,7 +182,7 @@ class Command(BaseCommand):
         self.stdout.write(GREETING.format(rows=rows, base=base, login=login, **known))
         for scenario in scenarios:
             model = markets[scenario.name].cluster.profiles.values_list("name", flat=True).first()
-            body = json.dumps({"model": model, "epochs": 30, **scenario.worth})
+            body = json.dumps({"model": model, "epochs": 30, **scenario.value})
             self.stdout.write(BY_HAND.format(base=base, name=scenario.name, body=body))
         self.stdout.write(FAREWELL)
 
@@ -263,7 +263,7 @@ def _table(seen: market_readings.Summary, tally: Tally) -> list[tuple[str, str]]
 def _money(seen: market_readings.Summary) -> list[tuple[str, str]]:
     bound = seen.bound
     return [
-        # The demo draws what bids are worth, of a trace too.
+        # The demo draws the values of bids, also for a trace.
         ("welfare, synthetic", f"{seen.welfare:.2f}"),
         ("revenue", f"{seen.revenue:.2f}"),
         ("upper bound", "-" if bound is None else f"{bound.value:.2f}"),

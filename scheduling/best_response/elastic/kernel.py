@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduling.best_response.base import NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.elastic.index import ElasticIndex
-from scheduling.best_response.elastic.question import Question
+from scheduling.best_response.elastic.query import Query
 from scheduling.best_response.elastic.search import LATEST, PAYOFF, RATIO
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
@@ -42,7 +42,7 @@ class ElasticKernel:
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
-        response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
+        response = self._respond(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
     def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
@@ -51,20 +51,20 @@ class ElasticKernel:
         At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
         schedule has a positive payoff.
         """
-        response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
+        response = self._respond(bid, mode=RATIO, above=0.0, first_start=first_start)
         return response if response is not None and response.value > 0 else None
 
     def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
         """Return a schedule of payoff above `above` with the latest start."""
-        response = self._ask(bid, mode=LATEST, above=above, first_start=None)
+        response = self._respond(bid, mode=LATEST, above=above, first_start=None)
         return response if response is not None and response.payoff > above else None
 
-    def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
+    def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger, index = self.ledger, index_of(self.ledger, ElasticIndex)
-        question = Question(bid, ledger.start, first_start, mode, above)
+        query = Query(bid, ledger.start, first_start, mode, above)
         with index.lock:
             index.refresh(ledger.used, self.prices, version=ledger.version)
-            return question.answer(index)
+            return query.answer(index)
 
 
 def best_response(
@@ -146,7 +146,7 @@ def best_response(
     index = ElasticIndex(inventory, len(used)) if index is None else index
     with index.lock:
         index.refresh(used, prices, version=version)
-        response = Question(bid, start, first_start, PAYOFF, above).answer(index)
+        response = Query(bid, start, first_start, PAYOFF, above).answer(index)
     return response if response is not None and response.payoff > above else None
 
 
@@ -159,7 +159,7 @@ def warm_up() -> None:
         cloud=(False, False),
         capacity=np.array([[2, 0], [0, 2]], np.int64),
         workers=(MachineType("worker", (1, 0), one),),
-        pss=(MachineType("ps", (0, 1), one),),
+        parameter_servers=(MachineType("ps", (0, 1), one),),
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (Fraction(0),), (one,), (0, 0), Constant(1.0))
     ledger = Ledger(inventory, start=0, slots=8)

@@ -44,7 +44,11 @@ def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePa
         # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
         return bid.work * time.numerator <= most * time.denominator
 
-    pss = [(p, ps, time) for p, (ps, time) in enumerate(zip(inventory.pss, bid.ps_time, strict=True)) if fits(time)]
+    pss = [
+        (p, ps, time)
+        for p, (ps, time) in enumerate(zip(inventory.parameter_servers, bid.ps_time, strict=True))
+        if fits(time)
+    ]
     for w, (worker, time) in enumerate(zip(inventory.workers, bid.worker_time, strict=True)):
         if not fits(time):
             continue

@@ -97,9 +97,9 @@ def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts
 
     With `rings` there is one more PS type, which stands for the missing PS of a ring: one of it always suffices.
     """
-    out = np.ones((len(inventory.workers), len(inventory.pss) + rings, most + 1), np.int32)
+    out = np.ones((len(inventory.workers), len(inventory.parameter_servers) + rings, most + 1), np.int32)
     for w, worker in enumerate(inventory.workers):
-        for p, ps in enumerate(inventory.pss):
+        for p, ps in enumerate(inventory.parameter_servers):
             ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
             exact = np.int64 if max(ratio.numerator * most, ratio.denominator) < SAFE else object
             remote = np.arange(most + 1).astype(exact)

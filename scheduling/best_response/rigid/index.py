@@ -226,7 +226,7 @@ class RigidIndex:
             usable=usable,
             values=value_by_slot(bid, start, self.slots),
             durations=durations(bid, most=most, slots=self.slots),
-            first_ps=len(self.inventory.pss) if bid.architecture is Architecture.RING else 0,
+            first_ps=len(self.inventory.parameter_servers) if bid.architecture is Architecture.RING else 0,
             first=min(first, self.slots),
             tail=tail,
             mode=mode,

@@ -48,7 +48,7 @@ class RigidKernel:
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
-        response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
+        response = self._respond(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
     def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
@@ -57,18 +57,18 @@ class RigidKernel:
         At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
         schedule has a positive payoff. One search solves this fractional program.
         """
-        response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
+        response = self._respond(bid, mode=RATIO, above=0.0, first_start=first_start)
         return response if response is not None and response.value > 0 else None
 
     def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
         """Return a schedule of payoff above `above` with the latest start."""
-        response = self._ask(bid, mode=LATEST, above=above, first_start=None)
+        response = self._respond(bid, mode=LATEST, above=above, first_start=None)
         return response if response is not None and response.payoff > above else None
 
-    def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
+    def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger = self.ledger
-        question = _Question(bid, ledger.start, first_start, self.tail, mode, above)
-        return _ask(question, index_of(ledger, RigidIndex), ledger.used, self.prices, version=ledger.version)
+        query = _Query(bid, ledger.start, first_start, self.tail, mode, above)
+        return _respond(query, index_of(ledger, RigidIndex), ledger.used, self.prices, version=ledger.version)
 
 
 def best_response(
@@ -150,13 +150,13 @@ def best_response(
     2.0
     """
     index = RigidIndex(inventory, len(used)) if index is None else index
-    question = _Question(bid, start, first_start, tail, PAYOFF, above)
-    response = _ask(question, index, used, prices, version=version)
+    query = _Query(bid, start, first_start, tail, PAYOFF, above)
+    response = _respond(query, index, used, prices, version=version)
     return response if response is not None and response.payoff > above else None
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Query:
     bid: Bid
     start: int
     first_start: int | None
@@ -173,42 +173,42 @@ class _Question:
         return 0.0 if found is None or found.value == 0 else most * (found.cost / found.value)
 
 
-def _ask(
-    question: _Question, index: RigidIndex, used: Ints, prices: Floats | PriceOf, *, version: object
+def _respond(
+    query: _Query, index: RigidIndex, used: Ints, prices: Floats | PriceOf, *, version: object
 ) -> Response | None:
     with index.lock:
-        index.widen_for(question.bid)
+        index.widen_for(query.bid)
         index.refresh(used, prices, version=version)
-        found = _answer(index, question)
-        limit = question.limit(found)
-        fine = limit <= 0 or index.resolves(question.bid, limit, tail=question.tail)
+        found = _answer(index, query)
+        limit = query.limit(found)
+        fine = limit <= 0 or index.resolves(query.bid, limit, tail=query.tail)
     # Prices far above what this bid can spend leave too few digits for affordable ones. This is rare, so finer tables
     # are built for this bid alone. A schedule found at finer prices may cost far less, and then the limit is lower.
     while not fine:
         finer = RigidIndex(index.inventory, index.slots, price_cap=2.0 * limit)
-        finer.widen_for(question.bid)
+        finer.widen_for(query.bid)
         finer.refresh(used, prices)
-        found, before = _answer(finer, question) or found, limit
-        limit = question.limit(found)
-        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(question.bid, limit, tail=question.tail)
+        found, before = _answer(finer, query) or found, limit
+        limit = query.limit(found)
+        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(query.bid, limit, tail=query.tail)
     return found
 
 
-def _answer(index: RigidIndex, question: _Question) -> Response | None:
-    bid, start = question.bid, question.start
+def _answer(index: RigidIndex, query: _Query) -> Response | None:
+    bid, start = query.bid, query.start
     chosen, counts = index.search(
         bid,
         start=start,
-        first_start=question.first_start,
-        tail=question.tail,
-        mode=question.mode,
-        above=question.above,
+        first_start=query.first_start,
+        tail=query.tail,
+        mode=query.mode,
+        above=query.above,
     )
     if not len(chosen):
         return None
     spread, worker, ps, number, length, first, host, near = (int(x) for x in chosen)
     inventory = index.inventory
-    at = (start + first, start + first + length + question.tail)
+    at = (start + first, start + first + length + query.tail)
     pss = index.pss_for(worker, ps, number - near) if spread else 1
     placements = [
         Placement(start=at[0], end=at[1], role=Role.WORKER, server=int(s), type=worker, count=int(counts[s]))
@@ -267,7 +267,7 @@ def smallest_problem() -> tuple[Ledger, Bid]:
         cloud=(False,) * servers,
         capacity=np.ones((servers, 2), dtype=np.int64),
         workers=(MachineType("worker", (1, 0), one),),
-        pss=(MachineType("ps", (0, 1), one),),
+        parameter_servers=(MachineType("ps", (0, 1), one),),
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0,) * servers, Constant(1.0))
     return Ledger(inventory, start=0, slots=8), bid

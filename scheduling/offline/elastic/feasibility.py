@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.offline.elastic.column_generation import Asked, Group, Shares, Whole, narrow, share, whole
+from scheduling.offline.elastic.column_generation import Group, Required, Shares, Whole, narrow, share, whole
 from scheduling.offline.elastic.machines import Cut
 from scheduling.offline.elastic.slots import Runs, Slots
 from scheduling.offline.program import TooLarge
@@ -45,7 +45,7 @@ class _FeasibilityCheck:
         self._slots, self._ends, self._left = slots, ends, left
         self._all = slots.machines.runs
         runs = [[r for r, run in enumerate(self._all) if run.job == job] for job in ends]
-        self._asked = Asked(runs, np.array([run.way.worker_slots for run in self._all], dtype=np.int64))
+        self._asked = Required(runs, np.array([run.way.worker_slots for run in self._all], dtype=np.int64))
 
     def answer(self) -> Feasibility:
         """Solve with shares of slots, then, if these are feasible, with whole slots."""
@@ -111,6 +111,6 @@ class _FeasibilityCheck:
     def _cut(self, group: Group, shares: Shares) -> Cut:
         weights = np.zeros_like(shares.prices)
         weights[list(group.runs)] = shares.prices[list(group.runs)]
-        slots = range(self._slots.machines.question.slots)
+        slots = range(self._slots.machines.problem.slots)
         holds = frozenset(t for t in slots if self._slots.allows(group.slot, t, group.runs))
         return Cut(weights, float((group.patterns @ weights).max()), holds)

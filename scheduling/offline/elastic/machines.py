@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.types import Floats, Ints
 from scheduling.offline.hull import hull_vertices
-from scheduling.offline.question import Question
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.server_classes import ServerClass, server_classes
 from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import IntegerProgram
@@ -18,7 +18,7 @@ ROUNDINGS = 6
 """Largest number of rounding cuts of one resource of one server class, as in `rounding_cuts`."""
 
 
-class Run(NamedTuple):
+class ExecutionMode(NamedTuple):
     """One way to run one job."""
 
     job: int
@@ -45,31 +45,31 @@ Column = Callable[..., int]
 class Machines:
     """The runs of all jobs, and the rows that keep their machines within the servers of each class."""
 
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        inventory = question.inventory
+    def __init__(self, problem: OfflineProblem) -> None:
+        self.problem = problem
+        inventory = problem.inventory
         self._room_w = machines(inventory.capacity, inventory.worker_demand)
         self._room_p = machines(inventory.capacity, inventory.ps_demand)
         self.runs = list(self._runs())
         self._demand = np.array(
             [demand for run in self.runs for demand in (run.way.worker.demand, run.way.ps.demand)], dtype=np.int64
         ).reshape(2 * len(self.runs), len(inventory.resources))
-        self.classes = server_classes(question, self._demand) if self.runs else []
-        self._free = question.free()
+        self.classes = server_classes(problem, self._demand) if self.runs else []
+        self._free = problem.free()
 
-    def _runs(self) -> Iterable[Run]:
-        question = self.question
-        for i, bid in enumerate(question.bids):
+    def _runs(self) -> Iterable[ExecutionMode]:
+        problem = self.problem
+        for i, bid in enumerate(problem.bids):
             delay = np.array(bid.delay)
-            for way in type_pairs(bid, question.inventory, slots=question.slots):
+            for way in type_pairs(bid, problem.inventory, slots=problem.slots):
                 workers, pss = self._room_w[:, way.worker_type], self._room_p[:, way.ps_type]
                 ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
                 most = min(bid.chunks, int(workers.sum()), int(int(pss.sum()) / ratio))
                 if most:
                     wait = max(int(delay[workers > 0].min()), int(delay[pss > 0].min()))
-                    yield Run(i, way, max(0, bid.arrival + wait - question.start), most)
+                    yield ExecutionMode(i, way, max(0, bid.arrival + wait - problem.start), most)
 
-    def rooms(self, run: Run) -> tuple[Ints, Ints]:
+    def rooms(self, run: ExecutionMode) -> tuple[Ints, Ints]:
         """Workers and PSs of a run that each empty server has room for, none of the other."""
         return self._room_w[:, run.way.worker_type], self._room_p[:, run.way.ps_type]
 
@@ -81,7 +81,7 @@ class Machines:
         Parameters
         ----------
         running
-            By run, terms that come to 1 while it goes on and to 0 where it does not.
+            Terms of each run, whose sum is 1 if it runs and 0 otherwise.
         """
         sides: dict[int, list[tuple[int, float]]] = {2 * r + side: [] for r in running for side in (0, 1)}
         for servers in self.classes:
@@ -118,9 +118,9 @@ class Machines:
         live: list[tuple[int, int, Ints]] = []
         for item, terms in sides.items():
             run = self.runs[item // 2]
-            bid = self.question.bids[run.job]
+            bid = self.problem.bids[run.job]
             room = self.rooms(run)[item % 2][s]
-            if room and bid.arrival + bid.delay[s] <= self.question.start + t:
+            if room and bid.arrival + bid.delay[s] <= self.problem.start + t:
                 c = column(0.0, float(room * number), whole=False)
                 terms.append((c, 1.0))
                 live.append((c, int(room), self._demand[item]))

@@ -19,14 +19,14 @@ class MasterProblem:
     -----
     For run r of job i: y_rc binary, is it complete at slot c; n_rt, workers in slot t. The sum of n_rt before c is at
     least W_r sum_{c' <= c} y_rc' (OASiS, constraint 2), and n_rt <= N_r sum_{c > t} y_rc: nothing runs once it is
-    complete. A completion that is worth no more than the next slot's is left out, since the later one allows more.
+    complete. A completion whose value is no more than the next slot's is left out, since the later one allows more.
     """
 
     def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
         self._machines = machines
-        self.program = Program(machines.question, most, fixing)
-        slots, runs = machines.question.slots, machines.runs
-        for i in range(len(machines.question.bids)):
+        self.program = Program(machines.problem, most, fixing)
+        slots, runs = machines.problem.slots, machines.runs
+        for i in range(len(machines.problem.bids)):
             self.program.open_job(i)
         self._ends = [
             {

@@ -8,14 +8,14 @@ import numpy as np
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.types import Ints
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.program import Cells, Program
-from scheduling.offline.question import Question
 from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
 
 
-def elastic_program(question: Question, most: int, fixing: Filter | None = None) -> Program:
+def elastic_program(problem: OfflineProblem, most: int, fixing: Filter | None = None) -> Program:
     """Every elastic schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -29,25 +29,25 @@ def elastic_program(question: Question, most: int, fixing: Filter | None = None)
     ----------
     OASiS, problem (1)-(13).
     """
-    program = Program(question, most, fixing)
+    program = Program(problem, most, fixing)
     cells = Cells(program)
-    for i, bid in enumerate(question.bids):
+    for i, bid in enumerate(problem.bids):
         program.open_job(i)
-        for way in type_pairs(bid, question.inventory, slots=question.slots):
+        for way in type_pairs(bid, problem.inventory, slots=problem.slots):
             _add_way(program, cells, bid, i, way)
     cells.close()
     return program
 
 
 def _add_way(program: Program, cells: Cells, bid: Bid, i: int, way: TypePair) -> None:
-    question, rows = program.question, program.rows
-    inventory = question.inventory
+    problem, rows = program.problem, program.rows
+    inventory = problem.inventory
     worker_room = machines(inventory.capacity, inventory.worker_demand[[way.worker_type]])[:, 0]
     ps_room = machines(inventory.capacity, inventory.ps_demand[[way.ps_type]])[:, 0]
-    ready = bid.arrival + np.array(bid.delay) - question.start
+    ready = bid.arrival + np.array(bid.delay) - problem.start
     ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
     done: dict[int, list[int]] = {}
-    sides = [(_open(worker_room, ready, t), _open(ps_room, ready, t)) for t in range(question.slots)]
+    sides = [(_open(worker_room, ready, t), _open(ps_room, ready, t)) for t in range(problem.slots)]
     total = np.cumsum(
         [
             min(bid.chunks, int(worker_room[there].sum()), int(int(ps_room[beside].sum()) / ratio))

@@ -6,24 +6,24 @@ from scheduling.offline.elastic.feasibility import check_feasible
 from scheduling.offline.elastic.machines import Cut, Machines
 from scheduling.offline.elastic.master import MasterProblem
 from scheduling.offline.elastic.slots import Slots
+from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.program import Solved
-from scheduling.offline.question import Question
 from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.solvers.time_limit import Left, within
 
 NEAR = 1e-9
-"""Of what is compared."""
+"""Relative tolerance of comparisons."""
 CHOICES = 100
-"""Of completions that are tried."""
+"""Largest number of sets of completions that are tried."""
 HALF = 0.5
 QUICK_S = 2.0
-"""For one of many questions that only help."""
+"""Seconds for one of many checks that only speed up the search."""
 REPAIR_S = 10.0
 """For a schedule that would be better than the best known: one more round takes as long."""
 
 
-def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: Left) -> Solved:
-    """The optimum, or the best bound there is time for; raises TooLarge if the master has more than `most` columns.
+def elastic_optimum(problem: OfflineProblem, most: int, fixing: Filter | None, left: Left) -> Solved:
+    """Return the optimum, or the best bound within the time; raises TooLarge above `most` columns of the master.
 
     Notes
     -----
@@ -33,13 +33,13 @@ def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: 
     - if shares of patterns are infeasible, the cuts of their dual prices, which hold for every choice;
     - else the cut that some of these jobs, as few as possible, are not all complete by these slots.
     """
-    return _Search(question, most, fixing, left).run()
+    return _Search(problem, most, fixing, left).run()
 
 
 class _Search:
-    def __init__(self, question: Question, most: int, fixing: Filter | None, left: Left) -> None:
-        self._question, self._left = question, left
-        self._machines = Machines(question)
+    def __init__(self, problem: OfflineProblem, most: int, fixing: Filter | None, left: Left) -> None:
+        self._problem, self._left = problem, left
+        self._machines = Machines(problem)
         self._master = MasterProblem(self._machines, most, fixing)
         self._slots = Slots(self._machines)
         self._cuts: list[Cut] = []
@@ -52,7 +52,7 @@ class _Search:
         self._missed: list[dict[int, int]] = []
         """Jobs, with slots by which they can all be complete, or cannot."""
         self._open: dict[frozenset[tuple[int, int]], float] = {}
-        """Those of which that was not found out, in so many seconds."""
+        """Sets of completions that were not decided, with the seconds that were spent."""
 
     def run(self) -> Solved:
         """Choose until a choice can be kept."""
@@ -75,19 +75,19 @@ class _Search:
                 continue
             verdict = self._can_be(jobs, self._left())
             if verdict:
-                worth = program.total(solution.values)
-                return program.better(worth, worth, optimal=True)
+                value = program.total(solution.values)
+                return program.better(value, value, optimal=True)
             self._repair(jobs)
             if verdict is None:
                 break
             self._add_cuts(jobs)
         return program.better(bound, self._found, optimal=False)
 
-    def _is_known(self, worth: float) -> bool:
-        return worth <= self._best + NEAR * abs(self._best)
+    def _is_known(self, value: float) -> bool:
+        return value <= self._best + NEAR * abs(self._best)
 
     def _can_be(self, jobs: dict[int, int], seconds: float) -> bool | None:
-        """Whether whole machines can have these jobs complete by these slots; None: not found out in time."""
+        """Return whether whole machines can complete these jobs by these slots; None if undecided in time."""
         if any(_asks_no_more(jobs, kept) for kept in self._kept):
             return True
         if any(_asks_no_more(missed, jobs) for missed in self._missed):
@@ -139,37 +139,37 @@ class _Search:
                 # Later completions are easier to decide.
                 share += HALF * HALF
             else:
-                self._keep(self._master.program.worth_of(late))
+                self._keep(self._master.program.value_of(late))
         return False
 
     def _later(self, jobs: dict[int, int], share: float) -> dict[int, int]:
-        """The same jobs, as late as this share of what they are worth beyond the best known pays for."""
-        worth_of = self._master.program.worth_of
-        worth = worth_of(jobs)
-        beyond = worth - self._best if np.isfinite(self._best) else 0.0
+        """The same jobs, as late as this share of the value beyond the best known schedule allows."""
+        value_of = self._master.program.value_of
+        value = value_of(jobs)
+        beyond = value - self._best if np.isfinite(self._best) else 0.0
         while True:
-            others = [{**jobs, i: end + 1} for i, end in jobs.items() if end < self._question.slots]
-            best = max(others, key=worth_of, default=None)
-            if best is None or worth_of(best) < worth - share * beyond:
+            others = [{**jobs, i: end + 1} for i, end in jobs.items() if end < self._problem.slots]
+            best = max(others, key=value_of, default=None)
+            if best is None or value_of(best) < value - share * beyond:
                 return jobs
             jobs = best
 
-    def _keep(self, worth: float) -> None:
+    def _keep(self, value: float) -> None:
         """A schedule was found, better than the best known."""
-        self._best = self._found = worth
-        self._master.only_better(worth)
+        self._best = self._found = value
+        self._master.only_better(value)
 
     def _repair(self, jobs: dict[int, int]) -> None:
         """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
         program = self._master.program
-        others = [{i: end for i, end in jobs.items() if i != out} for out in jobs] if self._question.most else []
-        others += [{**jobs, late: jobs[late] + 1} for late in jobs if jobs[late] < self._question.slots]
-        for other in sorted(others, key=program.worth_of, reverse=True):
-            worth = program.worth_of(other)
-            if worth <= self._best or self._left() <= 0.0:
+        others = [{i: end for i, end in jobs.items() if i != out} for out in jobs] if self._problem.most else []
+        others += [{**jobs, late: jobs[late] + 1} for late in jobs if jobs[late] < self._problem.slots]
+        for other in sorted(others, key=program.value_of, reverse=True):
+            value = program.value_of(other)
+            if value <= self._best or self._left() <= 0.0:
                 break
             if self._can_be(other, min(REPAIR_S, self._left())):
-                self._keep(worth)
+                self._keep(value)
                 break
 
     def _fewest(self, jobs: dict[int, int]) -> dict[int, int]:
@@ -180,7 +180,7 @@ class _Search:
                 jobs = fewer
         for i in jobs:
             # The latest slot at which they still cannot: known at `low`, not at `high`.
-            low, high = jobs[i], self._question.slots + 1
+            low, high = jobs[i], self._problem.slots + 1
             middle = high - 1
             while low < middle:
                 if self._cannot_be({**jobs, i: middle}):

@@ -12,20 +12,20 @@ from scheduling.model.types import Ints
 from scheduling.offline.program import TooLarge
 
 ITEMS = 12
-"""That share servers: of each the grid has a dimension."""
+"""Largest number of items that share servers; the grid has one dimension for each."""
 MOST = 10_000
-"""Of one item."""
+"""Largest number of machines of one item."""
 NONE = -2 * MOST
-"""The height where the others alone do not fit: below 0, even with the most of the last item."""
+"""The height where the other items alone do not fit: below 0, even with the largest number of the last item."""
 WORK = 8_000_000_000
-"""Cells to look at: some seconds."""
+"""Largest number of cells that are visited, which takes some seconds."""
 EACH = 20
-"""Cells that take as long as to begin with a row of them."""
+"""Number of cells whose visit takes as long as the start of a row of cells."""
 LOADS = 300_000
-"""Loads of servers to look at: some seconds, too."""
+"""Largest number of loads of servers that are visited, which takes some seconds, too."""
 
 Heights = NDArray[np.int16]
-"""Over a grid of the numbers of all items but the last: the most of the last that fit besides, or NONE."""
+"""Largest number of the last item that fits, or NONE, over a grid of the numbers of all other items."""
 Load = tuple[int, ...]
 """Numbers of each item."""
 
@@ -36,7 +36,7 @@ class Server(NamedTuple):
     free: Sequence[int]
     """R units."""
     room: Sequence[int]
-    """Of each item, I numbers: for the most of it alone; 0 where it may not be."""
+    """Largest number of each item alone on this server, I numbers; 0 if it is not allowed."""
 
 
 def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], most: Sequence[int]) -> Heights:
@@ -51,7 +51,7 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
 
     Notes
     -----
-    Server by server: so many fit one more if those beyond one of its full loads fit the servers before.
+    Servers are added one by one: a load fits if, without one full load of the new server, it fits the servers before.
     """
     if len(most) > ITEMS:
         raise TooLarge(f"more than {ITEMS} items")

@@ -7,40 +7,40 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.model.types import Ints
-from scheduling.offline.elastic.machines import Run
+from scheduling.offline.elastic.machines import ExecutionMode
 from scheduling.offline.elastic.patterns import NONE, Heights, Server, side_by_side
 from scheduling.offline.program import TooLarge
 
 CELLS = 20_000_000
-"""Of a table: some seconds."""
+"""Largest number of cells of a table, which takes some seconds."""
 
 
 class Hosted(NamedTuple):
     """A run in one slot."""
 
-    run: Run
+    run: ExecutionMode
     rooms: tuple[Ints, Ints]
-    """Of its workers and its PSs: how many each server alone has room for, S numbers, 0 where they may not be."""
+    """Largest numbers of its workers and of its PSs on each server alone, S numbers each; 0 if not allowed."""
 
 
 class _Item(NamedTuple):
     """The workers of a run, or its PSs."""
 
     place: int
-    """Of the run."""
+    """Place of the run."""
     demand: Sequence[int]
     room: Ints
     numbers: Ints
-    """For each number of workers."""
+    """Number of machines for each number of workers."""
 
 
 def table(hosted: Sequence[Hosted], free: Ints) -> Heights:
-    """Numbers of workers of each run, the last of which is that of the heights; raises TooLarge.
+    """Return the heights: the largest number of workers of the last run for numbers of the others; raises TooLarge.
 
     Parameters
     ----------
     free
-        On each server, S x R units.
+        Units on each server, S x R.
 
     Notes
     -----
@@ -58,9 +58,9 @@ def table(hosted: Sequence[Hosted], free: Ints) -> Heights:
 
 
 def _most_of_last(items: Sequence[_Item], heights: Heights, place: int, last: Ints) -> Heights:
-    """Of these numbers of workers of the last run, which is at this place, the most that fit a pool; -1 if none do.
+    """Return the largest of these numbers of workers of the last run, which is at this place, that fits a pool, or -1.
 
-    Over the grid of workers of the other runs, or of those of them that have machines there.
+    The result is an array over the grid of workers of the other runs, or of those that have machines there.
     """
     *others, high = items
     mine = [item.numbers for item in items if item.place == place]
@@ -112,5 +112,5 @@ def _heights(items: Sequence[_Item], free: Ints) -> Heights:
 
 
 def _along(item: _Item, places: int) -> Ints:
-    """The item's numbers over the grid of workers of so many runs."""
+    """Return the item's numbers over the grid of the runs' workers."""
     return item.numbers.reshape([-1 if place == item.place else 1 for place in range(places)])

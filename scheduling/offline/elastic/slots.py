@@ -1,4 +1,4 @@
-"""Which numbers of workers of elastic jobs may be side by side in which slot."""
+"""Numbers of workers of elastic jobs that fit a slot together."""
 
 from collections.abc import Collection, Iterable
 
@@ -15,20 +15,20 @@ Runs = tuple[int, ...]
 
 
 class Slots:
-    """What is free in each slot and where machines may be; tables are kept from one question to the next."""
+    """What is free in each slot and where machines may be; tables are kept from one problem to the next."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
-        question = machines.question
-        self._free = question.free()
-        at = question.start + np.arange(question.slots)[:, None]
+        problem = machines.problem
+        self._free = problem.free()
+        at = problem.start + np.arange(problem.slots)[:, None]
         self._hosts: list[list[NDArray[np.bool_]]] = []
-        """Of each run, of its workers and of its PSs: servers that may have one, T x S."""
+        """Servers that may host a worker, and a PS, of each run, T x S flags each."""
         for run in machines.runs:
-            bid = question.bids[run.job]
+            bid = problem.bids[run.job]
             ready = at >= bid.arrival + np.array(bid.delay)
             self._hosts.append([ready & (room > 0) for room in machines.rooms(run)])
-        free = self._free.reshape(question.slots, -1)
+        free = self._free.reshape(problem.slots, -1)
         self._no_less: NDArray[np.bool_] = np.asarray((free[:, None] >= free[None]).all(axis=2))
         self._tables: list[tuple[int, Runs, Heights | None]] = []
         """Slot, runs in the order of the table, and the table unless it is too large."""
@@ -51,7 +51,7 @@ class Slots:
     def patterns(self, t: int, runs: Runs) -> Ints:
         """Return the maximal patterns of workers that fit slot t with their PSs, K x all runs.
 
-        Runs that are not asked for have none. Raises TooLarge if there is too much to look at.
+        Runs that are not required have none. Raises TooLarge if there is too much to look at.
         """
         if (t, runs) not in self._patterns:
             # The one with the most workers last: each number of the others is a row of the table.

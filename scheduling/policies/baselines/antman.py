@@ -27,7 +27,7 @@ class AntMan(FixedGangs):
        (rounded down) until it has a place and can be complete within the horizon; one that runs with fewer than N
        moves to the first of N, N/2, ... above its own for which there is a place.
 
-    Evicting, resuming and moving cost nothing but the time spent waiting: AntMan scales jobs in seconds.
+    Evicting, resuming and moving have no cost except for the waiting time: AntMan scales jobs in seconds.
 
     References
     ----------

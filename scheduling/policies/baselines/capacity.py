@@ -28,7 +28,7 @@ class FreeCapacity:
         self.closed = closed or {}
         """Servers all of which is in use from a slot on, whatever is given back there (`Ledger.closed`)."""
         self.slots = slots
-        """Of the horizon, from now on."""
+        """Number of slots of the horizon from now on."""
         self.falling = falling
         """Whether nothing in use begins later: the most is in use now, and only the first slot is kept."""
         self._used: Ints = np.zeros((0, *inventory.capacity.shape), dtype=np.int64) if used is None else used.copy()

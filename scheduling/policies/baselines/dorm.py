@@ -36,7 +36,7 @@ class Dorm(Baseline):
     may be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
 
     - *Counts*: a job starts, or is adjusted, only with a number of workers that completes it within the horizon on
-      different servers (`workers_in_time`). A job that no number completes is rejected; one that comes to have none,
+      different servers (`workers_in_time`). A job that no number completes is rejected; one that has none later,
       as servers changed, waits.
     - *Fair share*: workers by progressive filling (`shares.fair_counts`) over these jobs, without what bound jobs hold,
       or the next larger of these counts, or the largest.

@@ -40,7 +40,7 @@ class Wish:
     gang: Gang
     """Its types; the count does not matter."""
     counts: tuple[range, ...]
-    """How many workers it may have if it starts or is adjusted: ranges of numbers from 1 to D, increasing, disjoint."""
+    """Numbers of workers if it starts or is adjusted: increasing, disjoint ranges within 1 to D."""
     target: int
     """Workers of its fair share."""
     usable: NDArray[np.bool_]
@@ -86,7 +86,7 @@ def divide(
     Returns
     -------
     list
-        The new share of each job; None where it waits.
+        The new share of each job; None if it waits.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def share_of_a_worker(gang: Gang, inventory: Inventory) -> Fraction:
 def _ratio(gang: Gang, inventory: Inventory) -> Fraction:
     if gang.ps is None:
         return Fraction(0)
-    return inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
+    return inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[gang.ps].bandwidth_mbps
 
 
 def _distance(wish: Wish, inventory: Inventory, workers: int) -> float:

@@ -13,18 +13,18 @@ class Forecast(NamedTuple):
     """Forecast completions, and the state when each job began. It is immutable."""
 
     of: object
-    """By which policy, in which slot it was made."""
+    """The policy and the slot of the forecast."""
     bids: list[Bid]
-    """In order."""
+    """Bids in order."""
     slots: list[int]
-    """That each has to run still."""
+    """Remaining slots of each."""
     completions: list[int]
     begins: list[int]
-    """When there was room for each; it waits for its upload from then on."""
+    """Slot in which there was room for each; from then on it waits for its upload."""
     gone: list[int]
-    """How many had ended and made room by then."""
+    """Number of jobs that had ended by then."""
     ended: list[int]
-    """Places of those that ended, in that order."""
+    """Places of the jobs that ended, in that order."""
 
 
 def forecast(

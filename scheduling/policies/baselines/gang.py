@@ -190,7 +190,7 @@ def _host(gang: Gang, ps: int, inventory: Inventory, free: Ints, room: Ints) -> 
 def _pss_beside(gang: Gang, ps: int, inventory: Inventory) -> Iterator[tuple[int, int, int]]:
     """Yield numbers of PSs with the fewest and most workers on their server that need this number, most workers
     first."""
-    ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[ps].bandwidth_mbps
+    ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[ps].bandwidth_mbps
     most = gang.count - 1
     while most >= 0:
         pss = max(1, ceil((gang.count - most) * ratio))
@@ -201,6 +201,6 @@ def _pss_beside(gang: Gang, ps: int, inventory: Inventory) -> Iterator[tuple[int
 
 def room_for(free: Ints, demand: Ints) -> Ints:
     """Return how many machines of one type each server has room for, S numbers."""
-    asked = demand > 0
-    fit: Ints = np.maximum(0, (free[:, asked] // demand[asked]).min(axis=1))
+    needed = demand > 0
+    fit: Ints = np.maximum(0, (free[:, needed] // demand[needed]).min(axis=1))
     return fit

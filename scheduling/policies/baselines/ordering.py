@@ -28,7 +28,7 @@ class InTurn(Baseline):
         """
         raise NotImplementedError
 
-    def comes_into_question(self, _task: PassJob, _floor: PassState) -> bool:
+    def is_considered(self, _task: PassJob, _floor: PassState) -> bool:
         """Whether a waiting job may fit now although only slots passed."""
         return True
 
@@ -41,7 +41,7 @@ class InTurn(Baseline):
         if cause is None and self.falling and newcomer_settles(floor, self, rank):
             return
         if cause is Cause.SLOT:
-            tasks = (task for task in floor.may_start(cause) if self.comes_into_question(task, floor))
+            tasks = (task for task in floor.may_start(cause) if self.is_considered(task, floor))
             start_in_order(floor, in_order_of_rank(tasks, rank), preempt=False)
         else:
             preempt_in_order(floor, self.order(floor), rank)

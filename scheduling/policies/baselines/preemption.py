@@ -11,7 +11,7 @@ from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.priority import Key, Priority, Ranked, Row, sums_behind
 
 Ranking = Callable[[PassJob], Priority | None]
-"""Whose turn a task is, and what it runs as; None if it is impossible."""
+"""Return the priority of a job and its allocation; None if it is impossible."""
 
 
 def start_in_order(floor: PassState, ranked: Sequence[tuple[Key, PassJob, Gang]], *, preempt: bool) -> None:

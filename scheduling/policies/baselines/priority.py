@@ -30,7 +30,7 @@ class Priority(NamedTuple):
 
 
 FEW = 8
-"""So many who came are put in their places one by one; of more, all are sorted."""
+"""Up to this many new jobs are inserted one by one; with more, all jobs are sorted."""
 
 
 class Ranked(NamedTuple):

@@ -31,12 +31,12 @@ class Rrh(FixedGangs, InTurn):
     *Order*, at every event and in every forecast: the greatest reward first, equals by arrival and admission, with
     reward = (1 - risk) x gain / volume + risk x decay. `gain` is what the job is worth if it runs without a break from
     now on, `decay` how much less if it is complete a slot later. (What running a job costs is the decay of all others x
-    its volume; for each unit of volume that is the decay of all less its own, and only its own tells jobs apart.)
+    its volume; for each unit of volume that is the decay of all less its own, and jobs differ only by their own.)
 
     *Forecast*: the cluster as one server. In this order each job begins as soon as its share of every resource is
     free, none before the one ahead of it, or once its upload to the nearest server is over if that is later.
 
-    *Admission*: the newcomer's gain is what it is worth at its forecast completion. If not all admitted jobs and the
+    *Admission*: the newcomer's gain is its value at its forecast completion. If not all admitted jobs and the
     newcomer fit the one server together, its cost is the sum, over all admitted jobs, of what each is worth at its
     forecast completion without the newcomer less what it is worth later by the newcomer's volume (between whole slots
     on a straight line); else nothing. It is admitted if gain - cost > threshold x its amplitude.

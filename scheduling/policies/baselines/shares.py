@@ -60,7 +60,7 @@ def demand_of(gang: Gang, count: int, inventory: Inventory) -> Ints:
     """Return the units that `count` workers take with the PSs for all of them, R numbers."""
     demand: Ints = count * inventory.worker_demand[gang.worker]
     if gang.ps is not None and count:
-        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
+        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[gang.ps].bandwidth_mbps
         demand = demand + ceil(count * ratio) * inventory.ps_demand[gang.ps]
     return demand
 

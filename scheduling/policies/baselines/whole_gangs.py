@@ -46,7 +46,7 @@ class WholeGangs(InTurn):
         now."""
         raise NotImplementedError
 
-    def comes_into_question(self, task: PassJob, floor: PassState) -> bool:
+    def is_considered(self, task: PassJob, floor: PassState) -> bool:
         """Whether a server may have become usable for the job now; else nothing has changed since the last event."""
         return floor.now <= task.known.uploaded
 

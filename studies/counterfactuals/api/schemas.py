@@ -82,8 +82,8 @@ class SideOut(Schema):
     state = serializers.ChoiceField(BidState.choices, help_text="State once the last slot of the record had begun.")
     admitted = serializers.BooleanField(allow_null=True, help_text="null: not decided.")
     start, completion = _slot("First slot in which it runs"), _slot("First slot after its completion")
-    payment, worth = _number("Money."), _number("Value of that completion to the bidder; 0 if the job ended early.")
-    payoff = _number("worth - payment + refund.")
+    payment, value = _number("Money."), _number("Value of that completion to the bidder; 0 if the job ended early.")
+    payoff = _number("value - payment + refund.")
     refund = _number("Money that is paid back when the job fails.")
     reason = serializers.CharField(
         allow_blank=True, help_text="Reason of a rejection, as in receipts; refused: it could not have been submitted."
@@ -120,8 +120,8 @@ class StatementOut(Schema):
     admitted = serializers.BooleanField(help_text="Whether the policy would have admitted the bid.")
     start, completion = _slot("First slot in which it would run"), _slot("First slot after its completion")
     payment = _number("Money.")
-    worth = _number("True value of that completion; null if admitted without a completion yet.", null=True)
-    payoff = _number("worth - payment.", null=True)
+    value = _number("True value of that completion; null if admitted without a completion yet.", null=True)
+    payoff = _number("value - payment.", null=True)
 
 
 class TimeStatementOut(StatementOut):

@@ -8,14 +8,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api.base import bid_of, market_named, operated_market
-from auctions.counterfactual.alternatives import alternatives
+from auctions.counterfactual.alternatives import alternatives_of
 from auctions.models import Market
+from scheduling.model.validation import shown
 from studies.background import states
 from studies.background.creating import IdempotencyKey, create_once
 from studies.counterfactuals import readings
 from studies.counterfactuals.api.examples import EXAMPLES
 from studies.counterfactuals.api.schemas import AlternativesOut, ComparedBids, CounterfactualOut, CounterfactualPage
-from studies.counterfactuals.requests import CounterfactualIn, Question, create
+from studies.counterfactuals.requests import CounterfactualIn, CounterfactualRequest, create
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.csv_files import CsvView, csv_file
@@ -58,7 +59,9 @@ class Counterfactuals(ApiView):
         """
         body, market, owner = dict(request.data), _market(request, cluster), user_of(request)
         key = IdempotencyKey.of(idempotency_key(request), {"cluster": cluster, **body})
-        made = create_once(Counterfactual, owner, key, lambda: create(owner, market, Question.from_json(body), key))
+        made = create_once(
+            Counterfactual, owner, key, lambda: create(owner, market, CounterfactualRequest.from_json(body), key)
+        )
         return submitted(
             CounterfactualOut.write(made.row),
             status=200 if made.row.ended else 202,
@@ -148,7 +151,7 @@ class BidAlternatives(ApiView):
         Answers 409 while the bid waits, and where too many events must be replayed to restore that book.
         """
         market = market_named(cluster)
-        found = alternatives(bid_of(request, market, sequence), caller=user_of(request).pk)
+        found = alternatives_of(bid_of(request, market, sequence), caller=user_of(request).pk)
         return Response(AlternativesOut.write(found, slot_s=market.cluster.slot_seconds))
 
 
@@ -165,12 +168,12 @@ def _found(request: Request, cluster: str, number: int) -> Counterfactual:
 def _changed(request: Request) -> bool:
     text = request.query_params.get("changed", "false")
     if text not in ("true", "false"):
-        raise refuse("changed", "expected true or false")
+        raise refuse("changed", f"expected true or false, got {shown(text)}")
     return text == "true"
 
 
 def _after(request: Request) -> int:
     text = request.query_params.get("after", "0")
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise refuse("after", "expected a whole number of at least 0")
+        raise refuse("after", f"expected a whole number of at least 0, got {shown(text)}")
     return int(text)

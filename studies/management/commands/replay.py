@@ -43,7 +43,7 @@ class Command(BaseCommand):
         )
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--cluster", help="the name of a cluster of this installation")
-        where.add_argument("--gpus", type=int, help="so many GPUs, eight a server")
+        where.add_argument("--gpus", type=int, help="number of GPUs, eight for each server")
         machines = ", ".join(formats_of("machines"))
         where.add_argument("--machines", type=Path, help=f"a file of machines; known by its first line: {machines}")
         parser.add_argument("--apart", action="store_true", help="parameter servers on servers of their own (OASiS)")
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         parser.add_argument("--quotas", type=Path, help=f"draw tenants, where a trace says none, by these: {quotas}")
         parser.add_argument("--reference", default="v100", help="the GPU of worker types that were not measured")
         parser.add_argument("--seed", type=int, default=1, help="of values and targets")
-        parser.add_argument("--jobs", type=int, help="only the first so many rows")
+        parser.add_argument("--jobs", type=int, help="number of rows, from the first one")
         parser.add_argument("--json", action="store_true", help="print a document instead of a table")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -97,7 +97,7 @@ class Command(BaseCommand):
         if options["cluster"] is not None:
             cluster = Cluster.objects.filter(name=options["cluster"]).first()
             if cluster is None:
-                raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
+                raise CommandError(f"--cluster: expected a cluster, got {options['cluster']!r}", returncode=2)
             return source_on(cluster, slot_s=options["slot"], **common)
         common["slot_s"] = SLOT_S if options["slot"] is None else options["slot"]
         if options["machines"] is None:
@@ -113,7 +113,7 @@ class Command(BaseCommand):
             batch = None if options["batch"] is None else check_integer("batch", options["batch"], low=1)
             found["step_times"] = StepTimes.of(measured.rows, batch=batch)
         elif options["batch"] is not None:
-            raise CommandError("--batch: expected --step-times beside it", returncode=2)
+            raise CommandError("--batch: expected no batch without --step-times, got one", returncode=2)
         if options["quotas"] is not None:
             found["shares"] = shares_of(self._read(options["quotas"], Quota).rows)
         return found
@@ -145,7 +145,7 @@ def _parameters(pairs: list[str]) -> Json:
         if not equals:
             raise CommandError(f"--set: expected NAME=VALUE, got {pair!r}", returncode=2)
         if name in parameters:
-            raise CommandError(f"--set: {name} is said twice", returncode=2)
+            raise CommandError(f"--set: expected each name once, got {name} twice", returncode=2)
         try:
             parameters[name] = json.loads(text)
         except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from scheduling.model.types import Json
-from scheduling.offline import Covers, Question, lagrangian
+from scheduling.offline import Covers, OfflineProblem, lagrangian
 from studies.experiments.metrics import Interval, interval
 from studies.papers.learned_prices.judging import RULES, Rule, judge, lessons, quantile
 from studies.papers.learned_prices.settings import Period, Setting, periods
@@ -16,14 +16,14 @@ LEARN_FROM = 1000
 BOUND_STEPS = 60
 """Steps of descent for the bound: a count, not a time, so that the same run gives the same figures."""
 TARGETS: Mapping[str, float] = {"dps": 1.2, "oasis": 1.6}
-"""What learned prices should earn over paper prices, in the mean over contended settings."""
+"""Target ratio of welfare under each rule to welfare under paper prices, in the mean over contended settings."""
 LEAST_IDLE = 0.95
-"""And on an underloaded cluster, for every seed."""
+"""Least such ratio on an underloaded cluster, for every seed."""
 BASE = "paper"
 
 
 @dataclass(frozen=True)
-class Row:
+class RuleResult:
     """One rule on one pair of periods."""
 
     setting: str
@@ -50,7 +50,7 @@ class Summary:
     rule: str
     seeds: int
     over_paper: Interval
-    """Of welfare / welfare under paper prices, over the seeds."""
+    """Interval of welfare / welfare under paper prices, over the seeds."""
     least: float
     most: float
     bound_ratio: float
@@ -71,7 +71,7 @@ def rows_of(
     rules: Mapping[str, Rule] = RULES,
     *,
     progress: Callable[[str, int], None] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[RuleResult]:
     """Judge every rule on the period of each seed; all of them learn from the same other period."""
     for seed in seeds:
         past, now = periods(setting, learned=seed + LEARN_FROM, judged=seed)
@@ -82,18 +82,18 @@ def rows_of(
                 progress(name, seed)
             found = judge(rule(setting, past), now, known, horizon=setting.horizon)
             share = found.admitted / max(1, found.bids)
-            yield Row(setting.name, seed, name, found.welfare, found.revenue, share, bound)
+            yield RuleResult(setting.name, seed, name, found.welfare, found.revenue, share, bound)
 
 
 def bound_of(setting: Setting, period: Period) -> float:
     """Return an upper bound for any schedule of these bids, money; jobs complete after a horizon count, too."""
     end = period.bids[-1].arrival + setting.horizon
     covers = Covers.RIGID if setting.policy == "dps" else Covers.ELASTIC
-    question = Question(period.bids, period.inventory, start=0, end=end, covers=covers, open_end=False)
-    return lagrangian(question, lambda: np.inf, steps=BOUND_STEPS).answer.bound
+    problem = OfflineProblem(period.bids, period.inventory, start=0, end=end, covers=covers, open_end=False)
+    return lagrangian(problem, lambda: np.inf, steps=BOUND_STEPS).answer.bound
 
 
-def summaries(setting: Setting, rows: Sequence[Row]) -> tuple[Summary, ...]:
+def summaries(setting: Setting, rows: Sequence[RuleResult]) -> tuple[Summary, ...]:
     """Means and intervals for each rule; the ratios of paper prices are 1."""
     base = {row.seed: row.welfare for row in rows if row.rule == BASE}
     return tuple(_summary(setting, rule, rows, base) for rule in dict.fromkeys(row.rule for row in rows))
@@ -116,7 +116,7 @@ def _verdict(what: str, value: float, wanted: float) -> str:
     return f"{what} {value:.3f}, wanted {wanted}: {'kept' if value >= wanted else 'MISSED'}"
 
 
-def _summary(setting: Setting, rule: str, rows: Sequence[Row], base: Mapping[int, float]) -> Summary:
+def _summary(setting: Setting, rule: str, rows: Sequence[RuleResult], base: Mapping[int, float]) -> Summary:
     mine = [row for row in rows if row.rule == rule]
     ratios = np.array([row.welfare / base[row.seed] for row in mine])
     over = interval(ratios.tolist())

@@ -41,7 +41,7 @@ class Judged:
     """What the judged period came to under one rule."""
 
     welfare: float
-    """Sum of what completions are worth, money: the papers' utility."""
+    """Sum of the values of completions, money: the utility of the papers."""
     revenue: float
     admitted: int
     bids: int

@@ -19,7 +19,7 @@ POLICIES = ("dps", "oasis")
 
 @dataclass(frozen=True)
 class Setting:
-    """A market and what comes to it; each period is drawn from a seed of its own, the servers from the judged one's."""
+    """A market and its bids; each period is drawn from a seed of its own, the servers from the judged one's."""
 
     name: str
     policy: str
@@ -36,7 +36,7 @@ class Setting:
     utility: str = "sigmoid"
     """DPS: `sigmoid`, `linear` or `inverse`."""
     spread: float = 0.0
-    """Every worth is multiplied by a log-normal draw with this deviation, of mean 1."""
+    """Every value is multiplied by a log-normal draw with this deviation, of mean 1."""
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -94,7 +94,7 @@ def periods(setting: Setting, *, learned: int, judged: int) -> tuple[Period, Per
         If both seeds are the same: that would be to learn from what is judged.
     """
     if learned == judged:
-        raise InvalidField("learned", f"expected another seed than that of the judged period, {judged}")
+        raise InvalidField("learned", f"expected another seed than that of the judged period, got {learned} for both")
     before, after = np.random.default_rng(learned), np.random.default_rng(judged)
     if setting.policy == "dps":
         market = dps.Setting(servers=setting.servers, slots=setting.horizon, utility=setting.utility)

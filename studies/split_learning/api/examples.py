@@ -52,7 +52,7 @@ PLANS: Final[dict[str, Json]] = {
 """Request bodies by their titles."""
 
 AGAIN: Final[dict[str, Json]] = {
-    "Somebody dropped out, somebody is slow": {"changes": {"drop": ["phone"], "slower": {"camera": 1.5}}},
+    "One client dropped out, one is slow": {"changes": {"drop": ["phone"], "slower": {"camera": 1.5}}},
     "Another like one that is there": {"changes": {"join": [{"name": "camera-2", "like": "camera"}]}, "seconds": 5},
     "Everything again": {"instance": TINY},
 }

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.split_learning.methods import METHODS
 from studies.background import states
 from studies.background.models import JobState
@@ -132,13 +133,13 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     wanted = request.query_params.getlist("state")
     for state in wanted:
         if state not in JobState.values:
-            raise refuse("state", f"expected one of {', '.join(JobState.values)}")
+            raise refuse("state", f"expected one of {', '.join(JobState.values)}, got {shown(state)}")
     if wanted:
         plans = plans.filter(state__in=wanted)
     method = request.query_params.get("method")
     if method is not None:
         if method not in METHODS:
-            raise refuse("method", f"expected one of {', '.join(METHODS)}")
+            raise refuse("method", f"expected one of {', '.join(METHODS)}, got {shown(method)}")
         plans = plans.filter(method=method)
     return plans
 
@@ -158,4 +159,4 @@ def _number(name: str, text: str) -> int | float:
             raise ValueError
         return int(text) if text.isdigit() else float(text)
     except ValueError:
-        raise InvalidField(name, "expected a number") from None
+        raise InvalidField(name, f"expected a number, got {shown(text)}") from None

@@ -57,7 +57,7 @@ class Budget:
 class Better:
     """Reports better plans before the next step, but never uses more than a share of the time for reports."""
 
-    tell: Report
+    report: Report
     more: Callable[[], Json] = dict
     """Return further data to report with each plan."""
     makespan: int | None = None
@@ -70,27 +70,27 @@ class Better:
         began = monotonic()
         if began < self.not_before or (self.makespan is not None and plan.makespan >= self.makespan):
             return
-        self.tell({"best": result_of(plan, lower_bound) | self.more()})
+        self.report({"best": result_of(plan, lower_bound) | self.more()})
         self.makespan, ended = plan.makespan, monotonic()
         self.not_before = ended + max(LEAST_PAUSE_S, (ended - began) / MOST_SHARE)
 
 
-def answer(order: Json, wanted: Event, tell: Report) -> None:
+def answer(order: Json, wanted: Event, report: Report) -> None:
     """Compute an order and report the result."""
     try:
         instance = read_split_learning(order["instance"])
         warm_up()
-        tell({"ready": True})
+        report({"ready": True})
         budget = Budget(order["seconds"], wanted, monotonic())
 
         before = order.get("before")
         replanned = None if before is None else again(plan_of(before["instance"], before["result"]), instance)
         more: Callable[[], Json] = dict if replanned is None else replanned.document
-        better = Better(tell, more)
+        better = Better(report, more)
 
         def seen(step: Step) -> None:
             makespan = None if step.plan is None else step.plan.makespan
-            tell({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
+            report({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
             if step.plan is not None:
                 better.look(step.plan, step.lower_bound)
 
@@ -99,9 +99,9 @@ def answer(order: Json, wanted: Event, tell: Report) -> None:
         else:
             rng = np.random.default_rng(order["seed"])
             found = last_of(replanned.steps(instance, left=budget.left, rng=rng), order["method"], seen)
-        tell({"plan": result_of(found.plan, found.lower_bound) | more()})
+        report({"plan": result_of(found.plan, found.lower_bound) | more()})
     except SchedulingError as error:
-        tell({"error": str(error)})
+        report({"error": str(error)})
 
 
 def main(source: TextIO, sink: TextIO) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from studies.background.models import JobState
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.plans.readings import LARGE
 
 
@@ -52,9 +52,9 @@ class Length:
         return None if self.lower_bound is None else self.lower_bound * self.slot_ms
 
 
-def others_of(plan: Plan, question: Question) -> list[Plan]:
+def others_of(plan: Plan, comparison: ComparisonKind) -> list[Plan]:
     """Return the plans requested for this kind of comparison: fewer helpers first, then in order of request."""
-    found = plan.others.filter(question=question).select_related("owner", "cluster").defer(*LARGE)
+    found = plan.others.filter(comparison=comparison).select_related("owner", "cluster").defer(*LARGE)
     return list(found.order_by("helpers", "pk"))
 
 
@@ -73,7 +73,7 @@ def compared(plan: Plan, others: Sequence[Plan]) -> list[Compared]:
 
 def lengths_of(plan: Plan) -> list[Length]:
     """Return the plan and those with other slot lengths, the shortest slots first; empty if there are no others."""
-    others = plan.others.filter(question=Question.SLOT).select_related("owner", "cluster")
+    others = plan.others.filter(comparison=ComparisonKind.SLOT).select_related("owner", "cluster")
     found = list(others.defer("instance", "result"))
     return [Length.of(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []
 
@@ -90,10 +90,10 @@ class Comparisons:
 
 def of_plan(plan: Plan) -> Comparisons:
     """Return all comparisons of the plan."""
-    methods, helpers = (others_of(plan, question) for question in (Question.METHOD, Question.HELPER))
+    methods, helpers = (others_of(plan, comparison) for comparison in (ComparisonKind.METHOD, ComparisonKind.HELPER))
     return Comparisons(
         methods=compared(plan, methods),
         helpers=compared(plan, helpers),
         slots=lengths_of(plan),
-        replanned=others_of(plan, Question.REPLAN),
+        replanned=others_of(plan, ComparisonKind.REPLAN),
     )

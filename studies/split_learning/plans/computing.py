@@ -10,7 +10,7 @@ from studies.background.models import Stage
 from studies.background.processes import Gone, Limits, Process, Stopping, Watch, follow, guarded
 from studies.background.states import Attempt
 from studies.job_tables import PLANS
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 
 COMMAND: Final = (sys.executable, "-m", "studies.split_learning.plans.child")
 LONGEST_START_S: Final = 180.0
@@ -24,7 +24,7 @@ MOST_STEPS: Final = 400
 
 
 @dataclass
-class Course(processes.Course):
+class PlanProgress(processes.JobProgress):
     """All reports of a plan so far."""
 
     steps: list[list[object]] = field(default_factory=list)
@@ -83,7 +83,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         limits = Limits(LONGEST_START_S, order["seconds"] + LONGEST_ANSWER_S, LONGEST_CANCEL_S)
         with Process(COMMAND) as process:
             process.order(order)
-            follow(attempt, Course(is_new=True, stage=Stage.LOADING), process, Watch(limits, stopping))
+            follow(attempt, PlanProgress(is_new=True, stage=Stage.LOADING), process, Watch(limits, stopping))
     return True
 
 
@@ -93,6 +93,6 @@ def order_of(attempt: Attempt[Plan]) -> Json:
     if row is None:
         raise Gone
     order = {name: getattr(row, name) for name in ("instance", "method", "seconds", "seed")}
-    if row.question == Question.REPLAN and row.of is not None:
+    if row.comparison == ComparisonKind.REPLAN and row.of is not None:
         order["before"] = {"instance": row.of.instance, "result": row.of.result}
     return order

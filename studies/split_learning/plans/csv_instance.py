@@ -28,7 +28,7 @@ def read_csv(text: str, *, slot_ms: object = 1) -> Json:
     for line, row in _rows(text):
         pair = row["helper"], row["client"]
         if pair in cells:
-            raise InvalidField(f"line {line}", f"helper {pair[0]}, client {pair[1]} are there already")
+            raise InvalidField(f"line {line}", f"expected each pair once, got helper {pair[0]}, client {pair[1]} again")
         cells[pair] = {name: _slots(line, name, row[name]) for name in TIMES}
         _same(line, helpers, "helper", row, ("memory_gb", *(name for name in OPTIONAL if name in row)))
         _same(line, clients, "client", row, ("demand_gb",))
@@ -72,7 +72,7 @@ def _rows(text: str) -> Iterable[tuple[int, dict[str, str]]]:
                     raise InvalidField(f"line {reader.line_num}, {name}", "missing")
             yield reader.line_num, found
     except csv.Error as error:
-        raise InvalidField(f"line {reader.line_num}", f"not CSV: {error}") from None
+        raise InvalidField(f"line {reader.line_num}", f"expected CSV, got an invalid line: {error}") from None
 
 
 def _same(line: int, known: dict[str, Json], kind: str, row: dict[str, str], names: tuple[str, ...]) -> None:
@@ -80,7 +80,10 @@ def _same(line: int, known: dict[str, Json], kind: str, row: dict[str, str], nam
     one = known.setdefault(row[kind], {"name": row[kind]})
     for name in names:
         if row[name] and one.setdefault(name, row[name]) != row[name]:
-            raise InvalidField(f"line {line}, {name}", f"{kind} {row[kind]} had {one[name]} before, now {row[name]}")
+            raise InvalidField(
+                f"line {line}, {name}",
+                f"expected {one[name]} as in earlier rows of {kind} {row[kind]}, got {row[name]}",
+            )
 
 
 def _slots(line: int, name: str, text: str) -> int:
@@ -95,4 +98,4 @@ def _check_pairs(helpers: dict[str, Json], clients: dict[str, Json], cells: dict
         raise InvalidField("line 2", "expected a row for each helper and client, got none")
     if len(cells) < len(helpers) * len(clients):
         i, j = next((i, j) for i in helpers for j in clients if (i, j) not in cells)
-        raise InvalidField("rows", f"there is none for helper {i}, client {j}")
+        raise InvalidField("rows", f"expected a row for each helper and client, got none for helper {i}, client {j}")

@@ -17,7 +17,7 @@ def best_helper(instance: Instance) -> int:
 def one_more_helper(instance: Instance) -> Instance:
     """Return the instance with a copy of its best helper, links and memory; raises InvalidField if it is full."""
     if len(instance.helpers) >= MOST_HELPERS:
-        raise InvalidField("helpers", f"expected fewer than {MOST_HELPERS}")
+        raise InvalidField("helpers", f"expected fewer than {MOST_HELPERS}, got {len(instance.helpers)}")
     best = best_helper(instance)
     rows = [*range(len(instance.helpers)), best]
     times = {name: getattr(instance, name)[rows] for name in TIMES}

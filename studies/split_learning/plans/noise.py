@@ -9,6 +9,7 @@ import numpy as np
 from django.core.cache import cache
 
 from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 from scheduling.split_learning.noise import Noisy, under_noise
 from studies.models import Plan
 from studies.split_learning.plans.stored import core_plan, result_in
@@ -112,7 +113,7 @@ def noise_of(plan: Plan, parameters: Draws) -> Noise:
         try:
             draws = tuple(under_noise(core, parameters.spread, rng) for _ in range(parameters.count))
         except InvalidField as error:
-            problem = f"times {parameters.spread:.4g} longer are more than an instance may have: {error}"
+            problem = f"expected a spread with times that an instance may have, got {parameters.spread:.4g}: {error}"
             raise InvalidField("spread", problem) from None
         found = Noise(parameters, core.makespan, draws)
         cache.set(key, found, KEPT_S)
@@ -130,11 +131,11 @@ def _spread(text: str) -> float:
     except ValueError:
         spread = None
     if spread is None or not isfinite(spread) or not 0 <= spread <= LARGEST_SPREAD:
-        raise InvalidField("spread", f"expected a number from 0 to {LARGEST_SPREAD}")
+        raise InvalidField("spread", f"expected a number from 0 to {LARGEST_SPREAD}, got {shown(text)}")
     return spread
 
 
 def _whole(name: str, text: str, *, low: int, high: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 12) or not low <= int(text) <= high:
-        raise InvalidField(name, f"expected a whole number from {low} to {high}")
+        raise InvalidField(name, f"expected a whole number from {low} to {high}, got {shown(text)}")
     return int(text)

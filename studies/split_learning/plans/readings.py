@@ -39,7 +39,7 @@ class Client:
     client: str
     helper: str
     release: int
-    """When its forward pass arrives at the helper."""
+    """Slot in which its forward pass arrives at the helper."""
     forward: tuple[tuple[int, int], ...]
     backward: tuple[tuple[int, int], ...]
     gap: int
@@ -47,7 +47,7 @@ class Client:
     tail: int
     completion: int
     slack: int
-    """How much earlier than the slowest client it ends."""
+    """Slots by which it ends before the slowest client."""
     waiting: int
     """Time for which its passes waited or were interrupted."""
     key_forward: int

@@ -17,7 +17,7 @@ from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.background.creating import NO_KEY, IdempotencyKey, creating
 from studies.job_tables import PLANS
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.plan_request import PlanRequest, at_slot
 from studies.split_learning.plans.stored import result_in
@@ -31,16 +31,16 @@ SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 
 def submit_plan(owner: User, submitted: PlanRequest, key: IdempotencyKey = NO_KEY) -> Plan:
     """Store a plan for a worker; raises TooManyOpen."""
-    return _store(owner, [submitted], of=None, question=Question.ITSELF, key=key)[0]
+    return _store(owner, [submitted], of=None, comparison=ComparisonKind.ITSELF, key=key)[0]
 
 
 def compare_methods(owner: User, plan: Plan) -> list[Plan]:
     """Request the same instance, budget and seed with each method not requested yet; raises TooManyOpen."""
     same = _request_of(plan)
     with _locked(owner, plan):
-        asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
+        asked = {plan.method, *plan.others.filter(comparison=ComparisonKind.METHOD).values_list("method", flat=True)}
         others = [replace(same, method=name) for name in METHODS if name not in asked]
-        return _store(owner, others, of=plan, question=Question.METHOD)
+        return _store(owner, others, of=plan, comparison=ComparisonKind.METHOD)
 
 
 def submit_extra_helper(owner: User, plan: Plan, key: IdempotencyKey = NO_KEY) -> Plan:
@@ -51,12 +51,12 @@ def submit_extra_helper(owner: User, plan: Plan, key: IdempotencyKey = NO_KEY) -
         submitted = [replace(same, instance=one_more_helper(read_split_learning(largest.instance)))]
         with _locked(owner, plan):
             if _largest(plan).pk == largest.pk:  # no other request came meanwhile
-                return _store(owner, submitted, of=plan, question=Question.HELPER, key=key)[0]
+                return _store(owner, submitted, of=plan, comparison=ComparisonKind.HELPER, key=key)[0]
 
 
 def _largest(plan: Plan) -> Plan:
     """Return the plan itself, or the comparison with the most helpers."""
-    return plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
+    return plan.others.filter(comparison=ComparisonKind.HELPER).order_by("-helpers", "-pk").first() or plan
 
 
 def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
@@ -73,8 +73,8 @@ def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
         devices do not fit one of the lengths, which is named.
     """
     if plan.origin is None:
-        raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
-    there = plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)
+        raise InvalidField("slot_ms", "expected an instance of a scenario or a profile, got one with times in slots")
+    there = plan.others.filter(comparison=ComparisonKind.SLOT).values_list("slot_ms", flat=True)
     lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - {plan.slot_ms, *there})
     same = _request_of(plan)
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
@@ -82,7 +82,7 @@ def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
     with _locked(owner, plan):
         asked = set(there.all())  # check again: another request may have come meanwhile
         return _store(
-            owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, question=Question.SLOT
+            owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, comparison=ComparisonKind.SLOT
         )
 
 
@@ -90,13 +90,15 @@ def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
     try:
         return at_slot(origin, slot_ms)
     except InvalidField as error:
-        raise InvalidField("slot_ms", f"the devices cannot be planned in slots of {slot_ms:,} ms: {error}") from None
+        raise InvalidField(
+            "slot_ms", f"expected a length with which the devices can be planned, got {slot_ms:,} ms: {error}"
+        ) from None
 
 
 def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, key: IdempotencyKey = NO_KEY) -> Plan:
     """Request a plan that keeps the assignments of an existing one; raises TooManyOpen, NothingYet."""
     result_in(plan)
-    return _store(owner, [submitted], of=plan, question=Question.REPLAN, key=key)[0]
+    return _store(owner, [submitted], of=plan, comparison=ComparisonKind.REPLAN, key=key)[0]
 
 
 @contextmanager
@@ -128,7 +130,7 @@ def _store(
     submitted: Sequence[PlanRequest],
     *,
     of: Plan | None,
-    question: Question,
+    comparison: ComparisonKind,
     key: IdempotencyKey = NO_KEY,
 ) -> list[Plan]:
     with _locked(owner, of), creating(PLANS, owner, count=len(submitted), most=MOST_OPEN):
@@ -139,7 +141,7 @@ def _store(
                 label=one.label,
                 cluster=one.cluster,
                 of=of,
-                question=question,
+                comparison=comparison,
                 instance=one.document,
                 origin=one.origin,
                 helpers=len(one.instance.helpers),

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from scheduling.model.types import Json
 from studies.background.shapes import JobRow, Place
 from studies.job_tables import PLANS
-from studies.models import Question
+from studies.models import ComparisonKind
 from studies.split_learning.plans import readings
 from web.pagination import Page
 from web.schema import Schema, named
@@ -102,8 +102,8 @@ class PlanRow(JobRow):
     of = serializers.IntegerField(
         source="of_id", allow_null=True, help_text="Number of the plan with which it is compared."
     )
-    question = serializers.ChoiceField(
-        Question.choices, allow_blank=True, help_text="The kind of comparison; empty for a plan on its own."
+    comparison = serializers.ChoiceField(
+        ComparisonKind.choices, allow_blank=True, help_text="The kind of comparison; empty for a plan on its own."
     )
     cluster = serializers.CharField(
         source="cluster.name", allow_null=True, help_text="Name of the cluster whose servers are the helpers."

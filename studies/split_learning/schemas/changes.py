@@ -36,7 +36,9 @@ class JoinIn(Schema):
     def validate(self, attrs: Json) -> Json:
         """Check that there is either `like`, or both `demand_gb` and `times`."""
         if ("like" in attrs) == ("times" in attrs) or ("times" in attrs) != ("demand_gb" in attrs):
-            problem = f"expected either like, or demand_gb and times, of client {attrs['name']}"
+            problem = (
+                f"expected either like, or demand_gb and times, of client {attrs['name']}, got another set of keys"
+            )
             raise refused(InvalidField("", problem))
         return attrs
 
@@ -56,5 +58,5 @@ class ChangesIn(Schema):
     def validate(self, attrs: Json) -> Json:
         """Check that there is at least one change."""
         if not any(attrs.values()):
-            raise refused(InvalidField("", f"expected at least one of {', '.join(self.fields)}"))
+            raise refused(InvalidField("", f"expected at least one of {', '.join(self.fields)}, got none"))
         return attrs

@@ -66,7 +66,7 @@ class _Device(_Named):
     def validate(self, attrs: Json) -> Json:
         """Check that `other` and `share` are given together."""
         if ("other" in attrs) != ("share" in attrs):
-            raise refused(InvalidField("share", "expected other and share together"))
+            raise refused(InvalidField("share", "expected other and share together, got one of them"))
         return attrs
 
 

@@ -40,7 +40,7 @@ class ClusterName(Text):
             return super().run_validation(data)
         found = cluster_named(data)
         if found is None:
-            raise refused(InvalidField("", f"there is no cluster {shown(data)}"))
+            raise refused(InvalidField("", f"expected a cluster, got {shown(data)}"))
         return found
 
 
@@ -99,11 +99,18 @@ class PlanIn(LabelledIn):
         """Return the fields of a `PlanRequest`, with the instance of whichever source was given."""
         given = [name for name in SOURCES if name in attrs]
         if len(given) != 1:
-            raise refused(InvalidField("instance", f"expected either {', '.join(SOURCES[:-1])} or {SOURCES[-1]}"))
+            raise refused(
+                InvalidField(
+                    "instance",
+                    f"expected either {', '.join(SOURCES[:-1])} or {SOURCES[-1]}, got {' and '.join(given) or 'none'}",
+                )
+            )
         (kind,) = given
         source, origin = attrs.pop(kind), None
         if kind == "scenario" and attrs.get("cluster") is not None:
-            raise refused(InvalidField("cluster", "the helpers of a scenario are drawn, they are no servers"))
+            raise refused(
+                InvalidField("cluster", "expected no cluster with a scenario, whose helpers are drawn, got one")
+            )
         if kind != "instance":
             convert = instance_of_profile if kind == "profile" else instance_of_scenario
             origin = {kind: self._body[kind]}
@@ -126,7 +133,7 @@ class ReplanIn(LabelledIn):
     def validate(self, attrs: Json) -> Json:
         """Return the fields of a `PlanRequest`, with the changed instance."""
         if ("instance" in attrs) == ("changes" in attrs):
-            raise refused(InvalidField("changes", "expected either changes or instance"))
+            raise refused(InvalidField("changes", "expected either changes or instance, got both or none"))
         if "instance" in attrs:
             return attrs
         instance = at("changes", lambda: changed(self.context["instance"], attrs.pop("changes")))

@@ -84,7 +84,7 @@ def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
         cloud=(*[False] * servers, True),
         capacity=np.concatenate([edge, cloud]).astype(np.int64),
         workers=tuple(machines[:kinds]),
-        pss=tuple(machines[kinds:]),
+        parameter_servers=tuple(machines[kinds:]),
     )
 
 
@@ -95,7 +95,7 @@ def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *
     a of 1 to 5 (Section 6.2.2).
     """
     gradient_mb = int(rng.integers(30, 576))
-    update_ms = [int(x) for x in rng.integers(10, 101, len(inventory.pss))]
+    update_ms = [int(x) for x in rng.integers(10, 101, len(inventory.parameter_servers))]
     epochs, chunks, minibatches = (
         _between(rng, limits) for limits in (setting.epochs, setting.chunks, setting.minibatches)
     )

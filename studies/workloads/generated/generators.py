@@ -13,7 +13,7 @@ from scheduling.model.types import Json
 from scheduling.model.utility import Sigmoid, Step
 from scheduling.model.validation import check_integer, check_list, check_number, check_object, shown
 from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
-from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan
+from studies.workloads.simulation.replay import LONGEST_HORIZON, ReplayParameters
 from studies.workloads.traces.mapping import TracedBids
 from studies.workloads.workload import Workload
 
@@ -98,7 +98,7 @@ class GeneratorSource:
         generator = GENERATORS[self.generator]
         system = generator.draw(self.setting, np.random.default_rng(seed))
         horizon = min(LONGEST_HORIZON, max(1, generator.horizon(self.setting)))
-        plan = Plan(generator.slot_s, horizon)
+        plan = ReplayParameters(generator.slot_s, horizon)
         return Workload(_jobs(system.bids, plan.slot_s), system.inventory, plan, NOTE)
 
     def to_json(self) -> Json:

@@ -71,7 +71,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
         cloud=(False,) * len(capacity),
         capacity=capacity,
         workers=tuple(job.worker for job in jobs),
-        pss=tuple(job.ps for job in jobs),
+        parameter_servers=tuple(job.ps for job in jobs),
     )
     arrivals = np.sort(rng.integers(0, max(1, int(setting.slots * setting.arrivals)), setting.jobs))
     never = Fraction(setting.slots + 1)

@@ -72,7 +72,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
         capacity=capacity,
         workers=tuple(MachineType(f"worker-{m}", tuple(units[m]), Fraction(rates[m])) for m in range(workers)),
         # A job has one parameter server, which is never the bottleneck.
-        pss=tuple(MachineType(f"ps-{p}", tuple(units[workers + p]), Fraction(10**9)) for p in range(pss)),
+        parameter_servers=tuple(MachineType(f"ps-{p}", tuple(units[workers + p]), Fraction(10**9)) for p in range(pss)),
     )
     arrivals = np.sort(rng.integers(0, setting.span, setting.jobs)).tolist()
     return Workload(inventory, tuple(_draw_bid(rng, inventory, i, arrival) for i, arrival in enumerate(arrivals)))
@@ -92,7 +92,7 @@ def _draw_bid(rng: np.random.Generator, inventory: Inventory, i: int, arrival: i
         chunks=CHUNKS[int(rng.integers(len(CHUNKS)))],
         minibatches=MINIBATCHES,
         worker_time=tuple(steps),
-        ps_time=(update,) * len(inventory.pss),
+        ps_time=(update,) * len(inventory.parameter_servers),
         transfer_time=tuple(2 * 8 * model_mb / machine.bandwidth_mbps / SLOT_SECONDS for machine in inventory.workers),
         delay=(*rng.integers(1, 5, len(inventory.servers) - 1).tolist(), int(rng.integers(10, 16))),
         utility=Constant(1.0),

@@ -40,7 +40,7 @@ class Setting:
     """Capacity as a share of the jobs' ideal demand."""
     workers: int = 8
     """Number of worker types."""
-    pss: int = 10
+    parameter_servers: int = 10
     """Number of PS types."""
     epochs: tuple[int, int] = (50, 100)
     chunks: tuple[int, int] = (5, 50)
@@ -57,7 +57,7 @@ class Workload:
 def draw(setting: Setting, rng: np.random.Generator) -> Workload:
     """Draw servers and jobs; slots are numbered from 0."""
     workers = tuple(_draw_worker(rng, i) for i in range(setting.workers))
-    pss = tuple(_draw_ps(rng, i) for i in range(setting.pss))
+    pss = tuple(_draw_ps(rng, i) for i in range(setting.parameter_servers))
     arrivals = np.sort(rng.integers(0, setting.slots, setting.jobs))
     bids = tuple(_draw_bid(rng, setting, workers, i, int(slot)) for i, slot in enumerate(arrivals))
     demand = sum((ideal_demand(bid, workers, pss) for bid in bids), np.zeros(len(RESOURCES), dtype=np.int64))
@@ -102,7 +102,7 @@ def _draw_bid(
     rng: np.random.Generator, setting: Setting, workers: tuple[MachineType, ...], i: int, arrival: int
 ) -> Bid:
     model_mb = _between(rng, 30, 575)
-    updates = tuple(Fraction(_between(rng, 10, 100), 1000 * SLOT_SECONDS) for _ in range(setting.pss))
+    updates = tuple(Fraction(_between(rng, 10, 100), 1000 * SLOT_SECONDS) for _ in range(setting.parameter_servers))
     return Bid(
         id=str(i),
         arrival=arrival,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scheduling.model.bid import Bid
 from scheduling.model.types import Json
-from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan, horizon_for
+from studies.workloads.simulation.replay import LONGEST_HORIZON, ReplayParameters, horizon_for
 from studies.workloads.traces.mapping import TracedBids
 
 SECONDS_PER_HOUR = 3600
@@ -15,7 +15,7 @@ SECONDS_PER_HOUR = 3600
 class Reach:
     """The horizon of a plan compared with the need of a trace's jobs."""
 
-    plan: Plan
+    plan: ReplayParameters
     jobs: int
     beyond: int
     """Number of jobs longer than the horizon even alone with all workers they can use: all are rejected."""
@@ -23,7 +23,7 @@ class Reach:
     """Twice the longest run, slots: the default horizon of a replay, if it is allowed."""
 
     @classmethod
-    def of(cls, traced: TracedBids, plan: Plan) -> "Reach":
+    def of(cls, traced: TracedBids, plan: ReplayParameters) -> "Reach":
         """Compute it for a trace's jobs under a plan; generated jobs fit the horizon of their paper."""
         beyond = sum(_shortest(bid) > plan.horizon for bid in traced.bids if bid.id in traced.runs_s)
         return cls(plan, len(traced.bids), beyond, horizon_for(traced, slot_s=plan.slot_s, most=None))

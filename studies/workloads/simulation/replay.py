@@ -24,7 +24,7 @@ LONGEST_HORIZON = 20_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayParameters:
     """Parameters of a replay."""
 
     slot_s: int
@@ -66,7 +66,12 @@ class Replayed:
 
 
 def replay(
-    traced: TracedBids, policy: Policy, inventory: Inventory, plan: Plan, *, progress: Progress | None = None
+    traced: TracedBids,
+    policy: Policy,
+    inventory: Inventory,
+    plan: ReplayParameters,
+    *,
+    progress: Progress | None = None,
 ) -> Replayed:
     """Run all bids of a trace, in order of arrival, through a policy, and let slots pass until all is complete.
 
@@ -80,7 +85,9 @@ def replay(
     policy.check(inventory)
     for bid in traced.bids:
         if bid.architecture not in policy.architectures:
-            raise InvalidField("architecture", f"{policy.name} runs no jobs of kind {bid.architecture}")
+            raise InvalidField(
+                "architecture", f"expected jobs of an architecture that {policy.name} runs, got {bid.architecture}"
+            )
     run = Simulation(policy, RunningBook(Ledger(inventory, start=0, slots=plan.horizon)))
     last = traced.bids[-1].arrival if traced.bids else 0
     until = last + plan.drain * plan.horizon

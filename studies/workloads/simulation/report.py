@@ -8,7 +8,7 @@ from cluster.traces.records import TraceJob
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from studies.workloads.simulation.reach import Reach
-from studies.workloads.simulation.replay import Plan, Replayed
+from studies.workloads.simulation.replay import Replayed, ReplayParameters
 from studies.workloads.traces.mapping import TENANT, TracedBids
 
 
@@ -27,7 +27,7 @@ class Report:
     policy: Policy
     cluster: str
     """Description of the servers."""
-    plan: Plan
+    plan: ReplayParameters
     replayed: Replayed
 
     def to_json(self) -> Json:

@@ -42,7 +42,7 @@ def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inven
         cloud=(False,) * len(rows),
         capacity=np.array(rows, dtype=np.int64),
         workers=(MachineType("gpu", (1, 0), LINK_MBPS),),
-        pss=(MachineType("ps", (0, 1), LINK_MBPS),),
+        parameter_servers=(MachineType("ps", (0, 1), LINK_MBPS),),
     )
 
 
@@ -64,7 +64,7 @@ def machine_cluster(machines: Iterable[Machine]) -> Inventory:
     rows = [row for row in machines for _ in range(row.count)]
     kinds = sorted({row.gpu_type or "gpu" for row in rows if row.gpus})
     if not kinds:
-        raise InvalidField("machines", "expected at least one with GPUs")
+        raise InvalidField("machines", "expected at least one machine with GPUs, got none")
     if len(kinds) > MOST_KINDS:
         raise InvalidField("machines", f"expected at most {MOST_KINDS} types of GPU, got {len(kinds):,}")
     capacity = np.zeros((len(rows), len(kinds) + 2), dtype=np.int64)
@@ -83,5 +83,5 @@ def machine_cluster(machines: Iterable[Machine]) -> Inventory:
         cloud=(False,) * len(rows),
         capacity=capacity,
         workers=tuple(workers),
-        pss=(MachineType("ps", (*[0] * len(kinds), 1, 1), LINK_MBPS),),
+        parameter_servers=(MachineType("ps", (*[0] * len(kinds), 1, 1), LINK_MBPS),),
     )

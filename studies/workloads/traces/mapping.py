@@ -192,7 +192,7 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
             slots(profile.by_type.get(machine.name.casefold(), profile.step_s), rules.slot_s)
             for machine in inventory.workers
         ),
-        ps_time=(sync,) * len(inventory.pss),
+        ps_time=(sync,) * len(inventory.parameter_servers),
         transfer_time=tuple(
             transfer_slots(profile.gradient_mb, machine.bandwidth_mbps, rules.slot_s) for machine in inventory.workers
         ),
@@ -221,7 +221,7 @@ def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
         # The row states mini-batches, GPUs and the time they took, synchronisation included.
         return Profile(exact(job.duration_s) * job.gpus / job.steps), False
     if rules.profile is None or job.duration_s is None:
-        raise InvalidField("model", f"no measured step time of {job.model or 'a job without a model'}")
+        raise InvalidField("model", f"expected a model with a measured step time, got {job.model or 'none'}")
     if not rules.by_gpus:
         return rules.profile, True
     return rules.by_gpus[min(rules.by_gpus, key=lambda gpus: (abs(math.log(gpus / job.gpus)), gpus))], True
@@ -239,5 +239,5 @@ def _batches(job: TraceJob, step: Fraction) -> Fraction:
     if job.duration_s is not None:
         return exact(job.duration_s) * job.gpus / step
     if job.steps is None:
-        raise InvalidField("duration", "neither a duration nor a number of steps")
+        raise InvalidField("duration", "expected a duration or a number of steps, got neither")
     return Fraction(job.steps)

@@ -1,4 +1,4 @@
-"""Times of a mini-batch: measured if a trace or its publishers state them, else declared."""
+"""Profiles of a mini-batch: measured times if a trace or its publishers state them, else declared ones."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from scheduling.model.types import Json
 
 @dataclass(frozen=True)
 class Profile:
-    """Times of one mini-batch of a model, seconds, exact."""
+    """The times of one mini-batch of a model, seconds, exact."""
 
     step_s: Fraction
     """Computing time on a worker of any type that `by_type` does not name."""
@@ -79,7 +79,9 @@ class StepTimes:
         """
         steps = [row for row in rows if isinstance(row, StepTime)]
         if batch is not None and not steps:
-            raise InvalidField("batch", "throughputs are of models with a batch size of their own")
+            raise InvalidField(
+                "batch", "expected no batch with throughputs, whose models have their own batch sizes, got one"
+            )
         rates: dict[str, dict[str, float]] = {}
         for row in rows:
             if isinstance(row, Throughput) and row.gpus == 1:
@@ -129,5 +131,5 @@ def nearest(measured: Iterable[StepTime], *, gpus: int, batch: int) -> StepTime:
 
     best = min(measured, key=distance, default=None)
     if best is None:
-        raise InvalidField("measured", "expected at least one measured step")
+        raise InvalidField("measured", "expected at least one measured step, got none")
     return best

@@ -15,7 +15,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER, check_integer, shown
 from studies.workloads.documents import inventory_document, inventory_of_document
-from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan, horizon_for
+from studies.workloads.simulation.replay import LONGEST_HORIZON, ReplayParameters, horizon_for
 from studies.workloads.simulation.report import note_of
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, is_measured, to_bids
@@ -31,7 +31,7 @@ MOST_CELLS: Final = 20_000_000
 
 @dataclass(frozen=True)
 class TraceSource:
-    """How a trace is read, and the servers: a number of equal GPUs, those of a cluster or those of a list."""
+    """Options for reading a trace, and the servers: a number of equal GPUs, a cluster's servers or a list."""
 
     gpus: int | None = None
     """Number of equal GPUs, eight on each server."""
@@ -61,7 +61,9 @@ class TraceSource:
 
     def __post_init__(self) -> None:
         if (self.gpus is None) == (self.inventory is None):
-            raise InvalidField("gpus", "expected either a number of GPUs, or a cluster, or machines")
+            raise InvalidField(
+                "gpus", "expected either a number of GPUs, or a cluster, or machines, got none or several"
+            )
         for name, high in (
             ("gpus", MOST_GPUS), ("slot_s", LARGEST_INTEGER), ("horizon", LONGEST_HORIZON), ("jobs", LARGEST_INTEGER)
         ):  # fmt: skip
@@ -73,7 +75,7 @@ class TraceSource:
         if not isinstance(self.reference, str):
             raise InvalidField("reference", f"expected a string, got {shown(self.reference)}")
         if self.apart and self.inventory is not None:
-            raise InvalidField("apart", "the servers of a cluster are what they are")
+            raise InvalidField("apart", "expected no value with a cluster, got true")
 
     @property
     def place(self) -> str:
@@ -97,12 +99,12 @@ class TraceSource:
         """Raise InvalidField if the additional data concern none of the trace's jobs."""
         jobs, known, steps = jobs[: self.jobs], self.step_times.by_model(self.reference), self.step_times.steps
         if self.step_times.throughputs and not any(job.model in known for job in jobs):
-            raise InvalidField("step_times", "no line of the trace names one of the models that were measured")
+            raise InvalidField("step_times", "expected step times of a model that the trace names, got none")
         if steps and not any(job.duration_s is not None and not is_measured(job) for job in jobs):
-            problem = "they stand for jobs of a run time and no number of steps, and no line of the trace is one"
+            problem = "expected no step times unless jobs state a run time and no number of steps, got some"
             raise InvalidField("step_times", problem)
         if self.shares and any(job.tenant for job in jobs):
-            raise InvalidField("quotas", "tenants are drawn by them where a trace names none; this one does")
+            raise InvalidField("quotas", "expected no quotas with a trace that names tenants, got some")
 
     def draw(self, trace: Trace[TraceJob], seed: int) -> Workload:
         """Draw values and targets of the trace's jobs; the same seed gives the same workload."""
@@ -117,7 +119,7 @@ class TraceSource:
             delay=self.delay,
         )
         traced = to_bids(trace.rows[: self.jobs], inventory, rules, np.random.default_rng(seed))
-        plan = Plan(self.slot_s, self.horizon or horizon_for(traced, slot_s=self.slot_s))
+        plan = ReplayParameters(self.slot_s, self.horizon or horizon_for(traced, slot_s=self.slot_s))
         _check_size(inventory, plan)
         return Workload(traced, inventory, plan, f"{note_of(traced.synthetic)} (seed {seed})", trace.malformed)
 
@@ -145,7 +147,7 @@ class TraceSource:
         return cls(**more)
 
 
-def _check_size(inventory: Inventory, plan: Plan) -> None:
+def _check_size(inventory: Inventory, plan: ReplayParameters) -> None:
     """Raise InvalidField, with a slot length that would work, if tables of prices would fill the memory."""
     servers, resources = inventory.capacity.shape
     cells = plan.horizon * servers * resources
@@ -153,8 +155,8 @@ def _check_size(inventory: Inventory, plan: Plan) -> None:
         longer = math.ceil(plan.slot_s * cells / MOST_CELLS)
         raise InvalidField(
             "horizon",
-            f"{plan.horizon:,} slots of {servers:,} servers with {resources} resources are {cells:,} numbers in each"
-            f" table, and at most {MOST_CELLS:,} may be. Take slots of at least {longer:,} s, or a shorter horizon",
+            f"expected tables of at most {MOST_CELLS:,} numbers, got {cells:,} for {plan.horizon:,} slots, {servers:,}"
+            f" servers and {resources} resources; choose slots of at least {longer:,} s, or a shorter horizon",
         )
 
 

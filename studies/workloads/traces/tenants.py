@@ -21,7 +21,7 @@ def shares_of(quotas: Sequence[Quota]) -> dict[str, int]:
         shares[row.tenant] = shares.get(row.tenant, 0) + row.gpus
     shares = {tenant: gpus for tenant, gpus in shares.items() if gpus}
     if not shares:
-        raise InvalidField("quotas", "expected at least one tenant with GPUs")
+        raise InvalidField("quotas", "expected at least one tenant with GPUs, got none")
     return shares
 
 

@@ -43,9 +43,9 @@ def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = 
     holds = FORMATS[read.format].kind.replace("_", " ")
     if not read.rows:
         first = f"; {read.malformed[0]}" if read.malformed else ""
-        raise InvalidField("text", f"it holds no {holds}{first}")
+        raise InvalidField("text", f"expected at least one row with {holds}, got none{first}")
     if throughputs and holds != "jobs":
-        raise InvalidField("throughputs", f"they go with jobs; the file holds {holds}")
+        raise InvalidField("throughputs", f"expected no throughputs with {holds}, got some")
     measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
     same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
     with transaction.atomic():

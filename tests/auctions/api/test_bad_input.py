@@ -92,7 +92,7 @@ def changed(document: Any, path: Path, value: Any) -> Any:
 
 
 def dotted(path: Path) -> str:
-    """How a field is named."""
+    """Return the name of a field."""
     return ".".join(str(step) for step in path).replace(".0", "[0]").replace(".1", "[1]")
 
 

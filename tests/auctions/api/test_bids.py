@@ -24,12 +24,12 @@ def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: 
     answer = post(api, BIDS, body(label="first"))
     assert (answer.status_code, answer.json()["state"]) == (202, "submitted")
     decision_queue.process_pending(market.pk)
-    told = api.get(answer["Location"]).json()
-    assert told["decision"]["admitted"]
-    assert told["decision"]["schedule"]["placements"][0]["server"] == "edge-0"
-    assert told["decision"]["schedule"]["completion_s"] == 100 * told["completion_slot"]
+    answered = api.get(answer["Location"]).json()
+    assert answered["decision"]["admitted"]
+    assert answered["decision"]["schedule"]["placements"][0]["server"] == "edge-0"
+    assert answered["decision"]["schedule"]["completion_s"] == 100 * answered["completion_slot"]
     schedule = api.get(f"{answer['Location']}/schedule").json()
-    assert schedule == told["decision"]["schedule"]
+    assert schedule == answered["decision"]["schedule"]
 
 
 def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ LONGEST_S = 20.0
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Where a real server listens."""
+    """The port of a real server."""
     chosen = free_port()
     server = uvicorn.Server(uvicorn.Config(application, port=chosen, log_level="error", lifespan="off"))
     thread = Thread(target=server.run, daemon=True)

@@ -25,7 +25,7 @@ from auctions.models import Market
 from config.wsgi import application
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as tell_next
-from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.request import ExperimentRequest
@@ -83,7 +83,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
         submit_plan(alice, PlanRequest.from_json(source))
     compute_here()
     for _ in range(2):
-        create_counterfactual(alice, market, Question(make_policy("fifo", {})))
+        create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     tell_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
@@ -145,12 +145,12 @@ def knowing(document: Any) -> Any:
     upload["text/csv"]["schema"] = {"enum": [TRACE_TEXT]}
     first, *more = Experiment.objects.order_by("pk").values_list("pk", flat=True)
     done, profiled, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
-    told, *waiting = Counterfactual.objects.order_by("pk").values_list("pk", flat=True)
+    first, *waiting = Counterfactual.objects.order_by("pk").values_list("pk", flat=True)
     bodies["CounterfactualIn"]["properties"]["parameters"] = {"enum": [{}]}
     once = {"plan": others, "counterfactual": waiting, "experiment": more, "trace": []}
     names: dict[str, list[Any]] = {
         "plan": [done, profiled, *others, 10**12],
-        "counterfactual": [told, *waiting, 10**12],
+        "counterfactual": [first, *waiting, 10**12],
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
@@ -178,7 +178,7 @@ def _known_values(operation: str, names: dict[str, list[Any]], once: dict[str, l
     """What parameters of an operation may be; what can be done once to a row is not done to the first ones."""
     if operation.endswith(("_cancel", "_delete")):
         return names | {name: [*numbers, 10**12] for name, numbers in once.items()}
-    if operation.startswith("plans_"):  # nobody computes while somebody waits
+    if operation.startswith("plans_"):  # no worker computes while a request waits
         known = names | {"Prefer": [value for value in names["Prefer"] if value != "wait=5"]}
         # Only what is computed can be planned again, under a key that asked for nothing else.
         again = {"plan": names["plan"][:2], "Idempotency-Key": [f"again-{i}" for i in range(30)]}
@@ -296,7 +296,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
 def test_who_is_not_known_is_answered_as_documented(document: Any) -> None:
     seen = asked(knowing(document), {}, examples=5, mode=GenerationMode.POSITIVE, checks=ALWAYS)
     assert set(seen.pop("token")) == {200, 400}
-    # 404 for an address that is none: drawn numbers of a bid may be written 1.0.
+    # 404 for an invalid address: drawn numbers of a bid may be written 1.0.
     assert {code for counts in seen.values() for code in counts} <= {401, 404}
 
 

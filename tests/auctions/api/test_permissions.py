@@ -1,4 +1,4 @@
-"""Who may do what: a rule for every operation of the OpenAPI document, so that a new one without a rule fails."""
+"""Permissions: a rule for every operation of the OpenAPI document, so that a new one without a rule fails."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from auctions.engine import decision_queue
 from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as tell_next
-from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.request import ExperimentRequest
@@ -137,7 +137,7 @@ def test_an_operation_answers_whom_it_may(
     plan = submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_here()
-    counterfactual = create_counterfactual(alice, market, Question(make_policy("fifo", {})))
+    counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         tell_next()
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]

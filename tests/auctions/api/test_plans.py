@@ -40,14 +40,14 @@ def weighted(weight: float, **changes: Any) -> dict[str, Any]:
 def test_a_cluster_says_what_its_policy_takes(alices: APIClient, line: Market, market: Market) -> None:
     make_cluster("idle")
     asked = {name: alices.get(f"/api/v1/clusters/{name}").json() for name in ("line", "lab", "idle")}
-    assert {name: (told["worth"], told["architectures"]) for name, told in asked.items()} == {
+    assert {name: (answered["value_key"], answered["architectures"]) for name, answered in asked.items()} == {
         "line": ("weight", ["ps", "ring"]),
         "lab": ("utility", ["ps"]),
         "idle": (None, []),
     }
 
 
-def test_the_wrong_worth_is_named(alices: APIClient, line: Market, market: Market) -> None:
+def test_the_wrong_value_key_is_named(alices: APIClient, line: Market, market: Market) -> None:
     wrong = {"line": body(), "lab": weighted(3)}
     for name, field in (("line", "utility"), ("lab", "weight")):
         for path in ("bids", "quotes"):
@@ -58,10 +58,10 @@ def test_the_wrong_worth_is_named(alices: APIClient, line: Market, market: Marke
 
 def test_a_quote_says_the_plan_and_that_nobody_pays(alices: APIClient, line: Market) -> None:
     sent = weighted(5, architecture="ring", reduce_step_s=0.2)
-    told = alices.post("/api/v1/clusters/line/quotes", sent, format="json").json()
-    assert (told["admitted"], told["value"], told["payment"]) == (True, 5.0, 0.0)
-    assert "Nobody pays here" in told["explanation"]
-    assert {row["role"] for row in told["schedule"]["placements"]} == {"worker"}
+    answered = alices.post("/api/v1/clusters/line/quotes", sent, format="json").json()
+    assert (answered["admitted"], answered["value"], answered["payment"]) == (True, 5.0, 0.0)
+    assert "Nobody pays here" in answered["explanation"]
+    assert {row["role"] for row in answered["schedule"]["placements"]} == {"worker"}
 
 
 def test_a_job_that_must_wait_for_heavier_ones_lists_how_its_plan_changed(alices: APIClient, line: Market) -> None:

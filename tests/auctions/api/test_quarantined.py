@@ -33,16 +33,20 @@ def unlucky(db: None, alice: User, monkeypatch: pytest.MonkeyPatch) -> Bid:
 
 @pytest.fixture
 def operator(db: None) -> User:
-    """Who may put it back."""
+    """A user who may put it back."""
     return make_user("otto", is_staff=True, is_superuser=True)
 
 
 def test_its_owner_reads_that_it_is_quarantined_and_nothing_of_the_error(
     unlucky: Bid, alice: User, client_of: Callable[[User], APIClient]
 ) -> None:
-    told = client_of(alice).get(f"{BASE}/1")
-    assert (told.json()["state"], told.json()["decision"], told.json()["payoff"]) == ("quarantined", None, None)
-    assert "unlucky" not in told.content.decode()
+    answered = client_of(alice).get(f"{BASE}/1")
+    assert (answered.json()["state"], answered.json()["decision"], answered.json()["payoff"]) == (
+        "quarantined",
+        None,
+        None,
+    )
+    assert "unlucky" not in answered.content.decode()
     pages = Client()
     pages.force_login(alice)
     page = pages.get("/markets/lab/bids/1/").content.decode()
@@ -146,8 +150,8 @@ def test_an_ended_job_is_worth_nothing_and_its_owner_has_what_is_paid_back_less_
     money, paid = money_of(bid), bid.payment or 0.0
     assert money is not None
     assert (money.value, money.paid, money.payoff) == (0.0, paid, share * paid)
-    for told in (client_of(alice).get(f"{BASE}/1").json(), client_of(alice).get(BASE).json()["results"][0]):
-        assert (told["value"], told["payment"], told["payoff"]) == (0.0, paid, share * paid)
+    for answered in (client_of(alice).get(f"{BASE}/1").json(), client_of(alice).get(BASE).json()["results"][0]):
+        assert (answered["value"], answered["payment"], answered["payoff"]) == (0.0, paid, share * paid)
     pages = Client()
     pages.force_login(alice)
     page = pages.get("/markets/lab/bids/1/").content.decode()

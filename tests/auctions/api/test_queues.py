@@ -40,12 +40,12 @@ def send(client: APIClient, market: Market, epochs: int) -> int:
 
 def test_a_bid_without_a_weight_is_told_where_its_chunks_go(alices: APIClient, queues: Market) -> None:
     set_time(queues, 10.0)
-    told = alices.post("/api/v1/clusters/queues/quotes", {"model": "ResNet-50", "epochs": 4}, format="json").json()
-    assert (told["admitted"], told["value"], told["payment"]) == (True, 1.0, 0.0)
-    assert [row["worker"] for row in told["schedule"]["chunks"]] == [1, 2, 3, 4]
+    answered = alices.post("/api/v1/clusters/queues/quotes", {"model": "ResNet-50", "epochs": 4}, format="json").json()
+    assert (answered["admitted"], answered["value"], answered["payment"]) == (True, 1.0, 0.0)
+    assert [row["worker"] for row in answered["schedule"]["chunks"]] == [1, 2, 3, 4]
     number = send(alices, queues, 4)
-    assert alices.get(f"{BIDS}/{number}/schedule").json()["chunks"] == told["schedule"]["chunks"]
-    assert alices.get(f"{BIDS}/{number}").json()["decision"]["schedule"]["chunks"] == told["schedule"]["chunks"]
+    assert alices.get(f"{BIDS}/{number}/schedule").json()["chunks"] == answered["schedule"]["chunks"]
+    assert alices.get(f"{BIDS}/{number}").json()["decision"]["schedule"]["chunks"] == answered["schedule"]["chunks"]
 
 
 def test_segments_and_preemptions_are_told_and_others_stay_nameless(
@@ -75,8 +75,8 @@ def test_what_servers_store_and_chunks_take_is_told(alices: APIClient, queues: M
     servers = alices.get("/api/v1/clusters/queues").json()["servers"]
     assert [(row["name"], row["storage_mb"]) for row in servers] == [("edge-0", 7.5), ("cloud", None)]
     ask = {"model": "ResNet-50", "epochs": 4, "chunk_mb": 1.5}
-    told = alices.post("/api/v1/clusters/queues/quotes", ask, format="json").json()
-    assert sum(row["count"] for row in told["schedule"]["chunks"]) == 4
+    answered = alices.post("/api/v1/clusters/queues/quotes", ask, format="json").json()
+    assert sum(row["count"] for row in answered["schedule"]["chunks"]) == 4
     too_large = alices.post("/api/v1/clusters/queues/quotes", {**ask, "chunk_mb": 1.9}, format="json").json()
     assert (too_large["admitted"], too_large["reason"]) == (False, "impossible")
     answer = alices.post(BIDS, {**ask, "chunk_mb": -1}, format="json")

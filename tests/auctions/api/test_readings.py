@@ -27,9 +27,9 @@ def test_a_reading_is_not_sent_again_until_something_moved(
 
 
 def test_a_window_is_cut_to_slots_and_server(api: APIClient) -> None:
-    told = api.get(f"{BASE}/prices?from_slot=2&to_slot=5&server=cloud").json()
-    assert (told["from_slot"], told["to_slot"], told["servers"]) == (2, 5, ["cloud"])
-    assert [len(told["prices"]), len(told["prices"][0]), len(told["prices"][0][0])] == [3, 1, 2]
+    answered = api.get(f"{BASE}/prices?from_slot=2&to_slot=5&server=cloud").json()
+    assert (answered["from_slot"], answered["to_slot"], answered["servers"]) == (2, 5, ["cloud"])
+    assert [len(answered["prices"]), len(answered["prices"][0]), len(answered["prices"][0][0])] == [3, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_wrong_window_is_named(api: APIClient, wrong: str) -> None:
 
 def test_no_answer_is_larger_than_its_bound(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auctions.api.views.MOST_NUMBERS", 12)
-    told = api.get(f"{BASE}/prices").json()
-    assert (len(told["prices"]), told["truncated"]) == (2, True)
+    answered = api.get(f"{BASE}/prices").json()
+    assert (len(answered["prices"]), answered["truncated"]) == (2, True)
     assert api.get(f"{BASE}/prices?from_slot=0&to_slot=9").status_code == 400
 
 
@@ -105,10 +105,10 @@ def test_an_unknown_host_is_a_problem(db: None) -> None:
 
 def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: APIClient, market: Market) -> None:
     set_time(market, 250)
-    told = api.get(f"{BASE}/summary").json()
-    assert [told[f"{name}_slot"] for name in ("current", "next", "end")] == [2, 3, 15]
-    assert told["next_s"] == 300
-    assert datetime.fromisoformat(told["next_at"]) == market.cluster.epoch + timedelta(seconds=300)
+    answered = api.get(f"{BASE}/summary").json()
+    assert [answered[f"{name}_slot"] for name in ("current", "next", "end")] == [2, 3, 15]
+    assert answered["next_s"] == 300
+    assert datetime.fromisoformat(answered["next_at"]) == market.cluster.epoch + timedelta(seconds=300)
 
 
 def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,9 @@ def test_an_operator_reads_who_holds_what_until_when(market: Market, alice: User
 def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClient) -> None:
     drained = operator.post(f"{SERVERS}/edge-0/drain", {"deadline_slot": 6, "reason": "new rack"}, format="json")
     assert drained.status_code == 200
-    told = drained.json()
-    assert (told["state"], told["from_slot"], told["deadline_slot"]) == ("draining", 0, 6)
-    assert (told["reason"], told["reported_by"]) == ("new rack", "olga")
+    answered = drained.json()
+    assert (answered["state"], answered["from_slot"], answered["deadline_slot"]) == ("draining", 0, 6)
+    assert (answered["reason"], answered["reported_by"]) == ("new rack", "olga")
     assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").json()["state"] == "lost"
     events = Event.objects.count()
     assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").status_code == 200
@@ -89,9 +89,11 @@ def test_an_operator_fails_a_job_and_its_owner_reads_why(
     address = "/api/v1/clusters/lab/bids/1"
     for body, field in (({}, "reason"), ({"reason": ""}, "reason"), ({"reason": "x", "refund": "half"}, "refund")):
         assert operator.post(f"{address}/fail", body, format="json").json()["errors"][0]["field"] == field
-    told = operator.post(f"{address}/fail", {"reason": "its data was damaged", "refund": "full"}, format="json").json()
-    assert told["state"] == BidState.FAILED
-    assert told["refund"] == told["payment"] > 0
+    answered = operator.post(
+        f"{address}/fail", {"reason": "its data was damaged", "refund": "full"}, format="json"
+    ).json()
+    assert answered["state"] == BidState.FAILED
+    assert answered["refund"] == answered["payment"] > 0
     assert client_of(alice).get(address).json()["end_reason"] == "its data was damaged"
     assert operator.post(f"{address}/fail", {"reason": "again"}, format="json").status_code == 409
     summary = operator.get("/api/v1/clusters/lab/summary").json()

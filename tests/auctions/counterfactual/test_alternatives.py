@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from auctions.counterfactual import alternatives as module
 from auctions.counterfactual import waypoints
-from auctions.counterfactual.alternatives import TooLong, alternatives, deadline
+from auctions.counterfactual.alternatives import TooLong, alternatives_of, deadline
 from auctions.counterfactual.record import Record
 from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.domain.errors import WrongState
@@ -41,7 +41,7 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
     pass_slots(market.pk)
     change_policy(market, name="dps", parameters={"price": "paper"}, by=None)
     for bid in Bid.objects.filter(market=market):
-        found = alternatives(bid, caller=1)
+        found = alternatives_of(bid, caller=1)
         receipt = Decision.from_json(parse(bid.decision.receipt))
         (seen,) = (point for point in found.by_value if point.factor == 1.0)
         assert (seen.admitted, seen.payment, seen.payoff) == (receipt.admitted, receipt.payment, receipt.payoff)
@@ -54,7 +54,7 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
 def test_a_later_deadline_is_met_later_and_an_impossible_one_by_nobody(market: Market, alice: User) -> None:
     bid = submit(market, alice, epochs=4, utility=STEP)
     decision_queue.process_pending(market.pk)
-    found = alternatives(Bid.objects.get(pk=bid.pk), caller=1)
+    found = alternatives_of(Bid.objects.get(pk=bid.pk), caller=1)
     tight, own = found.by_time[0], found.by_time[9]
     assert (tight.stated, tight.admitted, tight.payoff) == (0.5, False, 0.0)
     assert own.admitted
@@ -68,7 +68,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
         submit_bid(cluster=market.cluster, owner=alice, body={**body, "weight": weight})
         decision_queue.process_pending(market.pk)
     second = Bid.objects.get(market=market, sequence=2)
-    found = alternatives(second, caller=1)
+    found = alternatives_of(second, caller=1)
     seen = {point.factor: point.completion for point in found.by_value}
     assert seen[1.0] == 4  # before the third came, it went first
     assert seen[0.2] == 8
@@ -78,7 +78,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
 
 def test_a_bid_that_waits_has_no_moment_yet(market: Market, alice: User) -> None:
     with pytest.raises(WrongState, match="only a decided bid"):
-        alternatives(submit(market, alice), caller=1)
+        alternatives_of(submit(market, alice), caller=1)
 
 
 def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
@@ -86,7 +86,7 @@ def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
     decision_queue.process_pending(market.pk)
     with pytest.raises(TooLong, match="more than -1 s"):
-        alternatives(Bid.objects.get(market=market), caller=1, checkpoint=deadline(-1))
+        alternatives_of(Bid.objects.get(market=market), caller=1, checkpoint=deadline(-1))
 
 
 @pytest.mark.parametrize("policy", ["weighted_completion", "preemptive"])
@@ -203,12 +203,12 @@ def test_no_more_tables_are_kept_than_memory_is_meant_for(
     module._results.clear()
     bids = [submit(market, alice, epochs=1) for _ in range(3)]
     decision_queue.process_pending(market.pk)
-    first = alternatives(bids[0], caller=1)
-    alternatives(bids[1], caller=1)
-    assert alternatives(bids[0], caller=2) is first
-    alternatives(bids[2], caller=1)
+    first = alternatives_of(bids[0], caller=1)
+    alternatives_of(bids[1], caller=1)
+    assert alternatives_of(bids[0], caller=2) is first
+    alternatives_of(bids[2], caller=1)
     assert len(module._results) == 2
-    assert alternatives(bids[0], caller=1) is first  # what was used last stays
+    assert alternatives_of(bids[0], caller=1) is first  # what was used last stays
 
 
 def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
@@ -221,7 +221,7 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
         for caller in range(-computation_limits.COMPUTATIONS.at_once, 0):
             seats.enter_context(computation_limits.COMPUTATIONS.turn(caller))
         with pytest.raises(computation_limits.Busy, match="ask again"):
-            alternatives(bid, caller=1)
+            alternatives_of(bid, caller=1)
         client = Client()
         client.force_login(alice)
         page = f"/markets/{market.cluster.name}/bids/{bid.sequence}"
@@ -231,4 +231,4 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
         answer = client.get(f"/api/v1/clusters/{market.cluster.name}/bids/{bid.sequence}/alternatives")
         assert answer.status_code == 503
         assert int(answer["Retry-After"]) > 0
-    assert alternatives(bid, caller=1).by_value
+    assert alternatives_of(bid, caller=1).by_value

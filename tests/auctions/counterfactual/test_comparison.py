@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.counterfactual.comparison import Comparison, Enough, Row, compare
+from auctions.counterfactual.comparison import ComparedBid, Comparison, Enough, compare
 from auctions.counterfactual.record import Record
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
@@ -36,7 +36,7 @@ def compared(market: Market, name: str, parameters: Json | None = None, *, since
     return compare(Record.of(market), make_policy(name, parameters or {}), since=since)
 
 
-def row(found: Comparison, bid: Bid) -> Row:
+def row(found: Comparison, bid: Bid) -> ComparedBid:
     return next(one for one in found.rows if one.sequence == bid.sequence)
 
 
@@ -54,7 +54,7 @@ def test_a_bid_turned_away_for_its_value_is_admitted_where_nobody_pays(sole: Mar
     assert seen.changed
     assert (seen.recorded.state, seen.recorded.reason) == (BidState.REJECTED, "price")
     assert (seen.other.state, seen.other.start, seen.other.completion) == (BidState.RUNNING, 0, 1)
-    assert (seen.other.worth, seen.other.payment) == (0.0001, 0.0)
+    assert (seen.other.value, seen.other.payment) == (0.0001, 0.0)
 
 
 def test_the_recorded_side_is_what_the_market_says_of_itself(sole: Market, alice: User) -> None:
@@ -89,7 +89,7 @@ def test_who_cancelled_would_have_cancelled_then_and_frees_the_slots_for_others(
     second = decide(sole, alice, 900.0)
     found = compared(sole, *FIFO)
     assert row(found, first).other.state == BidState.CANCELLED
-    assert row(found, first).other.worth == 0
+    assert row(found, first).other.value == 0
     assert row(found, second).other.start == 2
 
 
@@ -179,5 +179,5 @@ def test_it_accounts_for_every_bid_under_every_policy_and_comes_back_from_json(
         return
     found = compared(market, name)
     assert found.recorded.submitted == found.other.submitted == 6
-    assert [Row.from_json(one) for one in found.to_json()["rows"]] == list(found.rows)
+    assert [ComparedBid.from_json(one) for one in found.to_json()["rows"]] == list(found.rows)
     assert (name == "dps") == (found.changed == 0)

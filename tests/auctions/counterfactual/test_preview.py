@@ -22,7 +22,7 @@ FIFO = make_policy("fifo", {})
 
 @pytest.fixture
 def busy(market: Market, alice: User) -> Market:
-    """Five bids turned away for their value."""
+    """Five bids that were rejected for their value."""
     for _ in range(5):
         submit(market, alice, 0.0001)
     decision_queue.process_pending(market.pk)
@@ -36,7 +36,7 @@ def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Mar
 
 
 def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
-    assert preview(busy, FIFO, seconds=-1.0).words == "What this would have changed cannot be said within -1 s."
+    assert preview(busy, FIFO, seconds=-1.0).words == "The comparison was not computed within -1 s."
     found = compare(Record.of(busy), FIFO, since=1)
     assert Preview(200, replace(found, whole=False)).words == (
         "This would have changed 5 of 5 decisions, the earliest of the last 200: time was up before the others were"

@@ -163,7 +163,7 @@ def test_a_heading_of_another_file_is_refused(read: Callable[[list[str]], object
         read(["a,b", "1,2"])
 
 
-@pytest.mark.parametrize(("first", "words"), [("\ufffd\ufffdt", "no UTF-8"), ("", "the first line is empty")])
+@pytest.mark.parametrize(("first", "words"), [("\ufffd\ufffdt", "expected UTF-8"), ("", "got an empty first line")])
 def test_a_file_without_a_first_line_that_can_be_read_is_told_so(first: str, words: str) -> None:
     with pytest.raises(UnknownFormat, match=words):
         recognise(first)
@@ -176,7 +176,7 @@ def test_an_unknown_format_is_refused_and_the_known_are_listed(first: str) -> No
 
 
 def test_a_trace_of_something_else_is_refused() -> None:
-    with pytest.raises(UnknownFormat, match=r"expected jobs, the file holds machines \(Alibaba PAI"):
+    with pytest.raises(UnknownFormat, match=r"expected a file with jobs, got one with machines \(Alibaba PAI"):
         read_trace(["m,V100,96,512,8"], TraceJob)
 
 

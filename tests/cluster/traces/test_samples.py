@@ -72,7 +72,7 @@ def test_a_reader_finds_what_the_script_put_into_a_sample(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in SAMPLES if path not in READ])
 def test_a_file_that_comes_with_a_trace_and_is_not_read_is_refused(path: str) -> None:
-    with pytest.raises(UnknownFormat, match=r"known: .*philly.*sia"):
+    with pytest.raises(UnknownFormat, match=r"expected a file of a known format \(.*philly.*sia"):
         open_trace(OWN.root / path, *KINDS.values())
 
 

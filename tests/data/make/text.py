@@ -1,4 +1,4 @@
-"""How generated documents are written: the same bytes on every machine, and lines that a reader can compare."""
+"""Format of generated documents: the same bytes on every machine, and lines that a reader can compare."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run came to by each objective, and the question whose bound it must keep."""
+"""What a run came to by each objective, and the problem whose bound it must keep."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.state import Job
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
-from scheduling.offline import Answer, Question
+from scheduling.offline import Answer, OfflineProblem
 from scheduling.policies.base import Objective, Policy
 from scheduling.policies.simulation import simulate
 
@@ -28,7 +28,7 @@ def ends_of(done: Sequence[Job]) -> int:
 
 
 def outcomes(bids: Sequence[Bid], done: Sequence[Job]) -> Iterator[tuple[Objective, tuple[Bid, ...], float]]:
-    """Objective, the bids it is about, and what it comes to."""
+    """Objective, its bids, and the objective value."""
     ends = [(job.bid, job.completion or 0) for job in done]
     yield Objective.WELFARE, tuple(bids), sum(bid.utility.at(end - bid.arrival) for bid, end in ends)
     served = tuple(bid for bid, _ in ends)
@@ -36,6 +36,6 @@ def outcomes(bids: Sequence[Bid], done: Sequence[Job]) -> Iterator[tuple[Objecti
     yield Objective.COMPLETION, served, float(sum(end - bid.arrival for bid, end in ends))
 
 
-def holds(answer: Answer, question: Question, total: float) -> bool:
+def holds(answer: Answer, problem: OfflineProblem, total: float) -> bool:
     slack = ROUNDING * max(1.0, abs(total))
-    return total <= answer.bound + slack if question.most else total >= answer.bound - slack
+    return total <= answer.bound + slack if problem.most else total >= answer.bound - slack

@@ -12,7 +12,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints
 from scheduling.model.utility import Constant, Step
-from scheduling.offline import Answer, Covers, Kind, Question, best_bound, dual_at_prices, lagrangian
+from scheduling.offline import Answer, Covers, Kind, OfflineProblem, best_bound, dual_at_prices, lagrangian
 from scheduling.offline.fluid import Mode, best_modes
 from scheduling.policies.base import Objective
 from tests.draws import rounds
@@ -24,7 +24,7 @@ from tests.scheduling.worlds import SLOTS, world
 def ask(
     bids: list[Bid], *gpus: int, end: int, objective: Objective = Objective.WELFARE, open_end: bool = False
 ) -> Answer:
-    return best_bound(Question(tuple(bids), gpu_cluster(*gpus), 0, end, objective, open_end=open_end), forever)
+    return best_bound(OfflineProblem(tuple(bids), gpu_cluster(*gpus), 0, end, objective, open_end=open_end), forever)
 
 
 def test_a_bound_is_the_optimum_where_machines_are_the_only_limit() -> None:
@@ -61,7 +61,7 @@ def _as_good(mode: Mode, other: Mode) -> bool:
     return mode.speed >= other.speed and mode.delay <= other.delay and no_more
 
 
-def test_half_a_job_is_half_its_worth() -> None:
+def test_half_a_job_is_half_its_value() -> None:
     assert ask([job("a", 1, 2, weight=10), job("b", 1, 2, weight=10)], 1, end=3).bound == pytest.approx(15, rel=1e-4)
 
 
@@ -82,7 +82,7 @@ def test_unit_jobs_in_order_of_weight_are_the_least_weighted_completion() -> Non
 
 def test_a_job_longer_than_the_slots_looked_at_takes_its_own_time() -> None:
     assert ask([job("a", 1, 30)], 1, end=4, objective=Objective.COMPLETION, open_end=True).bound == pytest.approx(30)
-    with pytest.raises(InvalidField, match="job a cannot be complete by slot 4"):
+    with pytest.raises(InvalidField, match="got 4, too early for job a"):
         ask([job("a", 1, 30)], 1, end=4, objective=Objective.COMPLETION)
 
 
@@ -95,17 +95,17 @@ def test_more_workers_in_a_ring_help_less_than_they_cost() -> None:
 
 def test_a_job_that_no_server_can_host_earns_nothing_and_cannot_be_made_to_run() -> None:
     assert ask([job("a", 1, 1)], 0, end=4, open_end=True).bound == 0
-    with pytest.raises(InvalidField, match="job a has nowhere to run"):
+    with pytest.raises(InvalidField, match="expected a job that some server can host, got job a"):
         ask([job("a", 1, 1)], 0, end=4, objective=Objective.WEIGHTED_COMPLETION)
 
 
 def test_what_is_in_use_before_anybody_comes_is_not_there() -> None:
     used = np.zeros((4, 1, 1), dtype=np.int64)
     used[:2] = 1
-    question = Question(
+    problem = OfflineProblem(
         (job("a", 1, 2, weight=10), job("b", 1, 2, weight=9)), gpu_cluster(1), 0, 4, used=used, open_end=False
     )
-    assert best_bound(question, forever).bound == pytest.approx(10, rel=1e-4)
+    assert best_bound(problem, forever).bound == pytest.approx(10, rel=1e-4)
 
 
 def test_a_gap_is_of_what_is_known() -> None:
@@ -118,7 +118,7 @@ def test_a_gap_is_of_what_is_known() -> None:
 
 def test_no_time_is_enough_for_the_bound_of_each_alone() -> None:
     bids = (job("a", 1, 2, weight=10), job("b", 1, 2, weight=7))
-    found = best_bound(Question(bids, gpu_cluster(1), 0, 2, open_end=False), lambda: 0.0)
+    found = best_bound(OfflineProblem(bids, gpu_cluster(1), 0, 2, open_end=False), lambda: 0.0)
     assert found.kind is Kind.ALONE
     assert found.bound == pytest.approx(17)
 
@@ -127,17 +127,17 @@ def test_no_time_is_enough_for_the_bound_of_each_alone() -> None:
     ("field", "end", "used"),
     [("end", 0, None), ("used", 4, np.ones((3, 1, 1), np.int64)), ("used", 4, np.full((4, 1, 1), 9))],
 )
-def test_a_question_names_what_is_wrong(field: str, end: int, used: Ints | None) -> None:
+def test_a_problem_names_what_is_wrong(field: str, end: int, used: Ints | None) -> None:
     with pytest.raises(InvalidField) as error:
-        Question((job("a", 1, 1),), gpu_cluster(1), 0, end, used=used)
+        OfflineProblem((job("a", 1, 1),), gpu_cluster(1), 0, end, used=used)
     assert error.value.field == field
 
 
 def test_prices_have_the_shape_of_slots_and_resources() -> None:
-    question = Question((job("a", 1, 1),), gpu_cluster(1), 0, 4)
+    problem = OfflineProblem((job("a", 1, 1),), gpu_cluster(1), 0, 4)
     for prices in (np.zeros((3, 1)), np.full((4, 1), -1.0), np.full((4, 1), np.nan)):
         with pytest.raises(InvalidField, match="prices"):
-            dual_at_prices(question, prices)
+            dual_at_prices(problem, prices)
 
 
 @settings(max_examples=rounds(7), deadline=None)
@@ -146,20 +146,20 @@ def test_the_prices_found_prove_the_bound_again(seed: int, elastic: bool) -> Non
     drawn = world(seed, bids=12, kind="apart" if elastic else "")
     covers = Covers.ELASTIC if elastic else Covers.ANY
     bids = tuple(replace(bid, utility=Constant(bid.utility.value)) for bid in drawn.bids)
-    question = Question(bids, drawn.inventory, 0, SLOTS, covers=covers, open_end=False)
-    answer, prices = lagrangian(question, forever, steps=60)
-    again = dual_at_prices(question, prices)
+    problem = OfflineProblem(bids, drawn.inventory, 0, SLOTS, covers=covers, open_end=False)
+    answer, prices = lagrangian(problem, forever, steps=60)
+    again = dual_at_prices(problem, prices)
     assert again.bound == pytest.approx(answer.bound, rel=1e-9)
-    assert again.bound <= dual_at_prices(question, 0 * prices).bound * (1 + 1e-9)
+    assert again.bound <= dual_at_prices(problem, 0 * prices).bound * (1 + 1e-9)
 
 
 @settings(max_examples=rounds(13), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_bound_for_any_schedule_is_not_below_one_for_elastic_schedules(seed: int) -> None:
     drawn = world(seed, bids=12, kind="apart")
-    question = Question(drawn.bids, drawn.inventory, 0, SLOTS, open_end=False)
+    problem = OfflineProblem(drawn.bids, drawn.inventory, 0, SLOTS, open_end=False)
     elastic = dual_at_prices(
-        replace(question, covers=Covers.ELASTIC), np.zeros((SLOTS, drawn.inventory.capacity.shape[1]))
+        replace(problem, covers=Covers.ELASTIC), np.zeros((SLOTS, drawn.inventory.capacity.shape[1]))
     )
-    free = dual_at_prices(question, np.zeros((SLOTS, drawn.inventory.capacity.shape[1])))
+    free = dual_at_prices(problem, np.zeros((SLOTS, drawn.inventory.capacity.shape[1])))
     assert elastic.bound <= free.bound * (1 + 1e-9)

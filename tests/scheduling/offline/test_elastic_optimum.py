@@ -16,12 +16,12 @@ from scheduling.model.utility import Constant, Step
 from scheduling.offline import (
     Covers,
     Kind,
-    Question,
+    OfflineProblem,
     best_bound,
 )
 from scheduling.offline.elastic import column_generation, feasibility, slot_tables
 from scheduling.offline.elastic import patterns as pattern_tables
-from scheduling.offline.elastic.column_generation import Asked, Group, narrow, share
+from scheduling.offline.elastic.column_generation import Group, Required, narrow, share
 from scheduling.offline.elastic.feasibility import check_feasible
 from scheduling.offline.elastic.machines import Machines
 from scheduling.offline.elastic.milp import elastic_program
@@ -50,12 +50,12 @@ def two_pools(gpus: tuple[int, ...], cpus: tuple[int, ...], *, ratio: Fraction =
         cloud=(False,) * (len(gpus) + len(cpus)),
         capacity=np.array([(n, 0) for n in gpus] + [(0, n) for n in cpus], dtype=np.int64),
         workers=(MachineType("worker", (2, 0), ratio),),
-        pss=(MachineType("ps", (0, 3), Fraction(1)),),
+        parameter_servers=(MachineType("ps", (0, 3), Fraction(1)),),
     )
 
 
-def asked(inventory: Inventory, *, work: tuple[int, ...], chunks: int = 9, end: int = 3) -> Question:
-    """Jobs of so many worker-slots, worth as much."""
+def problem_of(inventory: Inventory, *, work: tuple[int, ...], chunks: int = 9, end: int = 3) -> OfflineProblem:
+    """Jobs with this work, worker-slots, and the same value."""
     bids = tuple(
         replace(
             job(str(i), 1, 1),
@@ -69,7 +69,7 @@ def asked(inventory: Inventory, *, work: tuple[int, ...], chunks: int = 9, end: 
         )
         for i, slots in enumerate(work)
     )
-    return Question(bids, inventory, 0, end, covers=Covers.ELASTIC, open_end=False)
+    return OfflineProblem(bids, inventory, 0, end, covers=Covers.ELASTIC, open_end=False)
 
 
 @given(ratio=st.fractions(Fraction(1, 30), 3, max_denominator=40), most=st.integers(1, 40))
@@ -98,9 +98,9 @@ def test_five_workers_hold_two_parameter_servers() -> None:
 )
 def test_equal_servers_are_one_kind(used: Ints | None, kinds: list[list[int]]) -> None:
     inventory = two_pools((4, 4, 6), (3, 3))
-    question = replace(asked(inventory, work=(4,), end=1), used=used)
+    problem = replace(problem_of(inventory, work=(4,), end=1), used=used)
     demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
-    assert [kind.servers for kind in server_classes(question, demand)] == kinds
+    assert [kind.servers for kind in server_classes(problem, demand)] == kinds
 
 
 def test_a_resource_that_another_one_spares_is_no_difference() -> None:
@@ -110,13 +110,13 @@ def test_a_resource_that_another_one_spares_is_no_difference() -> None:
         capacity=np.array([(4, 5), (4, 6), (0, 3)], dtype=np.int64),
         workers=(MachineType("worker", (2, 1), Fraction(1, 4)),),
     )
-    kinds = server_classes(asked(inventory, work=(4,)), np.array([(2, 1)], dtype=np.int64))
+    kinds = server_classes(problem_of(inventory, work=(4,)), np.array([(2, 1)], dtype=np.int64))
     assert [(kind.servers, kind.scarce) for kind in kinds] == [([0, 1], [])]
 
 
 def test_half_machines_run_side_by_side_only_in_master() -> None:
     # Three GPUs for workers of two: one fits each server, though one and a half would in all GPUs.
-    slots = Slots(Machines(asked(two_pools((3, 3), (3, 3)), work=(3, 3))))
+    slots = Slots(Machines(problem_of(two_pools((3, 3), (3, 3)), work=(3, 3))))
     assert slots.patterns(0, (0, 1)).tolist() == [[0, 2], [1, 1], [2, 0]]
     assert slots.patterns(0, (1,)).tolist() == [[0, 2]]
 
@@ -125,7 +125,7 @@ def test_what_less_is_free_for_is_less() -> None:
     inventory = two_pools((8,), (9,))
     used = np.zeros((3, 2, 2), dtype=np.int64)
     used[1, 0, 0] = 4
-    slots = Slots(Machines(replace(asked(inventory, work=(6, 6)), used=used)))
+    slots = Slots(Machines(replace(problem_of(inventory, work=(6, 6)), used=used)))
     assert [{int(n.sum()) for n in slots.patterns(t, (0, 1))} for t in range(3)] == [{4}, {2}, {4}]
     assert slots.allows(0, 1, (0, 1))
     assert not slots.allows(1, 0, (0, 1))
@@ -154,7 +154,7 @@ def _holds(load: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _fitting(servers: list[Server], demand: list[list[int]], most: list[int]) -> set[tuple[int, ...]]:
-    """By every load of each server besides every load of those before."""
+    """Combine every load of each server with every load of the servers before."""
     found = {(0,) * len(most)}
     for free, room in servers:
         loads = [
@@ -169,8 +169,8 @@ def _fitting(servers: list[Server], demand: list[list[int]], most: list[int]) ->
 
 def test_a_table_of_some_runs_is_part_of_that_of_all() -> None:
     made = world(4, bids=4, servers=4, kind="shared")
-    question = Question(made.bids, made.inventory, 0, 8, covers=Covers.ELASTIC, open_end=False)
-    machines = Machines(question)
+    problem = OfflineProblem(made.bids, made.inventory, 0, 8, covers=Covers.ELASTIC, open_end=False)
+    machines = Machines(problem)
     runs = tuple(range(len(machines.runs)))[:4]
     known = Slots(machines)
     assert len(known.patterns(7, runs)) > 1
@@ -190,21 +190,21 @@ def test_a_table_of_some_runs_is_part_of_that_of_all() -> None:
     ],
 )
 def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    question = asked(two_pools((3, 3), (3, 3)), work=(3, 3))
+    problem = problem_of(two_pools((3, 3), (3, 3)), work=(3, 3))
     monkeypatch.setattr(module, limit, 1)
-    slots = Slots(Machines(question))
+    slots = Slots(Machines(problem))
     assert check_feasible(slots, {0: 3, 1: 3}, forever) == (None, [])
     assert check_feasible(slots, {0: 3, 1: 3}, forever) == (None, [])
-    assert not elastic_optimum(question, 8_000, None, forever).optimal
+    assert not elastic_optimum(problem, 8_000, None, forever).optimal
     # All at once it is: by the whole program.
-    answer = best_bound(question, forever)
+    answer = best_bound(problem, forever)
     assert answer.kind is Kind.MILP_OPTIMAL
     assert answer.bound == pytest.approx(6)
 
 
 def test_rules_say_which_jobs_cannot_all_be_complete() -> None:
     # One PS at a time serves four workers: 12 worker-slots in three slots, not 13.
-    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(7, 6))))
+    slots = Slots(Machines(problem_of(two_pools((20,), (3,)), work=(7, 6))))
     kept = check_feasible(slots, {0: 3, 1: 3}, forever)
     assert kept.verdict is False
     (rule,) = kept.cuts
@@ -215,17 +215,17 @@ def test_rules_say_which_jobs_cannot_all_be_complete() -> None:
 
 def test_shares_of_slots_that_no_whole_ones_make_are_no_schedule() -> None:
     # 6 and 6 are three slots' work, a slot and a half each.
-    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
+    slots = Slots(Machines(problem_of(two_pools((20,), (3,)), work=(6, 6))))
     assert check_feasible(slots, {0: 3, 1: 3}, forever) == (False, [])
     assert check_feasible(slots, {0: 3, 1: 2}, forever).verdict is False
-    longer = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6), end=4)))
+    longer = Slots(Machines(problem_of(two_pools((20,), (3,)), work=(6, 6), end=4)))
     assert check_feasible(longer, {0: 4, 1: 4}, forever) == (True, [])
     assert check_feasible(longer, {0: 2, 1: 4}, forever) == (True, [])
 
 
 def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
     # The first has the most it can have in every slot, so all prices of the others are 0.
-    slots = Slots(Machines(asked(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
+    slots = Slots(Machines(problem_of(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
     assert check_feasible(slots, {0: 3, 1: 2}, forever).verdict is True
     assert check_feasible(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
 
@@ -233,39 +233,39 @@ def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
 def test_what_is_left_out_is_in_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_generation, "SMALL", 0)
     # Two PSs at a time serve four workers each: 24 worker-slots in three slots.
-    slots = Slots(Machines(asked(two_pools((20,), (3, 3)), work=(14, 6))))
+    slots = Slots(Machines(problem_of(two_pools((20,), (3, 3)), work=(14, 6))))
     group = Group(0, 3, (0, 1), slots.patterns(0, (0, 1)))
     assert sorted(group.patterns.tolist()) == [[0, 8], [4, 4], [8, 0]]
-    work = Asked([[0], [1]], np.array([14, 6], dtype=np.int64))
+    work = Required([[0], [1]], np.array([14, 6], dtype=np.int64))
     (left,) = narrow([group], work, share([group], work)) or [group]
     some = range(len(group.patterns))
     for chosen in product(some, repeat=3):
         if (group.patterns[list(chosen)].sum(axis=0) >= work.work).all():
             assert all(group.patterns[k].tolist() in left.patterns.tolist() for k in chosen)
-    more = Asked([[0], [1]], np.array([17, 8], dtype=np.int64))
+    more = Required([[0], [1]], np.array([17, 8], dtype=np.int64))
     assert narrow([group], more, share([group], more)) is None
 
 
 def test_what_not_all_was_tried_for_is_not_denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    question = asked(two_pools((20,), (3,)), work=(6, 6))
+    problem = problem_of(two_pools((20,), (3,)), work=(6, 6))
     monkeypatch.setattr(feasibility, "MANY", 1)
-    assert check_feasible(Slots(Machines(question)), {0: 3, 1: 3}, forever).verdict is None
-    assert check_feasible(Slots(Machines(replace(question, end=4))), {0: 4, 1: 4}, forever).verdict is True
+    assert check_feasible(Slots(Machines(problem)), {0: 3, 1: 3}, forever).verdict is None
+    assert check_feasible(Slots(Machines(replace(problem, end=4))), {0: 4, 1: 4}, forever).verdict is True
 
 
 def test_without_time_nothing_new_is_found_out() -> None:
-    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
+    slots = Slots(Machines(problem_of(two_pools((20,), (3,)), work=(6, 6))))
     assert check_feasible(slots, {0: 3, 1: 3}, nothing) == (None, [])
 
 
 def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
     # One PS at a time serves four workers: 12 worker-slots in three slots, not 7 and 6; 7 and 5 take four slots.
-    question = asked(two_pools((20,), (3,)), work=(7, 6, 5))
-    solved = elastic_optimum(question, 8_000, None, forever)
+    problem = problem_of(two_pools((20,), (3,)), work=(7, 6, 5))
+    solved = elastic_optimum(problem, 8_000, None, forever)
     assert solved.optimal
     # In any slot one job has the PS: 7 takes two, 6 takes two and 5 takes two.
     assert solved.bound == pytest.approx(7)
-    assert elastic_optimum(replace(question, end=4), 8_000, None, forever).bound == pytest.approx(13)
+    assert elastic_optimum(replace(problem, end=4), 8_000, None, forever).bound == pytest.approx(13)
 
 
 @pytest.mark.thorough
@@ -277,12 +277,12 @@ def test_completions_can_be_kept_if_the_whole_program_keeps_them(kind: str) -> N
         made = world(seed, bids=4, servers=3, kind=kind)
         used = np.zeros((5, *made.inventory.capacity.shape), dtype=np.int64)
         used[seed % 5] = made.inventory.capacity // 2
-        question = Question(made.bids, made.inventory, 0, 5, covers=Covers.ELASTIC, open_end=False, used=used)
-        machines = Machines(question)
+        problem = OfflineProblem(made.bids, made.inventory, 0, 5, covers=Covers.ELASTIC, open_end=False, used=used)
+        machines = Machines(problem)
         known = Slots(machines)
         for pair, (first, second) in product(combinations(range(4), 2), product((2, 5), repeat=2)):
             ends = dict(zip(pair, (first, second), strict=True))
-            answers.append(_keeps(question, ends))
+            answers.append(_keeps(problem, ends))
             for slots in (Slots(machines), known):
                 verdict = check_feasible(slots, ends, forever).verdict
                 # Where workers share servers with PSs, tables of many types are too large.
@@ -293,13 +293,13 @@ def test_completions_can_be_kept_if_the_whole_program_keeps_them(kind: str) -> N
     assert open_ < len(answers)
 
 
-def _keeps(question: Question, ends: dict[int, int]) -> bool:
-    """Whether jobs that are worth 1 by these slots, and nothing later, come to 1 each."""
-    some = [(question.bids[i], end - question.bids[i].arrival) for i, end in ends.items()]
+def _keeps(problem: OfflineProblem, ends: dict[int, int]) -> bool:
+    """Return whether jobs with value 1 by these slots, and 0 later, get value 1 each."""
+    some = [(problem.bids[i], end - problem.bids[i].arrival) for i, end in ends.items()]
     if any(elapsed < 1 for _, elapsed in some):
         return False
     bids = tuple(replace(bid, utility=Step(1.0, elapsed)) for bid, elapsed in some)
-    solved = elastic_program(replace(question, bids=bids), 100_000).solve(forever)
+    solved = elastic_program(replace(problem, bids=bids), 100_000).solve(forever)
     assert solved.optimal
     assert solved.bound is not None
     return solved.bound > len(ends) - 0.5
@@ -314,24 +314,24 @@ def test_the_optimum_is_that_of_the_whole_program() -> None:
     proven = 0
     for seed in (NOBODY, *range(first, first + 6)):
         made = world(seed, bids=5, servers=3, kind="apart" if seed == NOBODY or seed % 3 else "")
-        question = Question(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
-        whole = elastic_program(question, 100_000).solve(forever)
+        problem = OfflineProblem(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
+        whole = elastic_program(problem, 100_000).solve(forever)
         assert whole.optimal
-        found = elastic_optimum(question, 100_000, None, forever)
+        found = elastic_optimum(problem, 100_000, None, forever)
         proven += found.optimal
         if found.optimal:
             assert found.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
         # Where the tables are too large, by the whole program.
-        answer = best_bound(question, forever)
+        answer = best_bound(problem, forever)
         assert answer.kind is Kind.MILP_OPTIMAL, f"seed {seed}"
         assert answer.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
     assert proven > 0
 
 
 def test_without_time_the_bound_of_prices_stands() -> None:
-    question = asked(two_pools((20,), (3,)), work=(7, 6, 5))
+    problem = problem_of(two_pools((20,), (3,)), work=(7, 6, 5))
     times = iter([5.0] * 40 + [0.0] * 1000)
-    answer = best_bound(question, lambda: next(times))
+    answer = best_bound(problem, lambda: next(times))
     assert answer.kind is not Kind.MILP_OPTIMAL
     assert answer.bound >= 7
 

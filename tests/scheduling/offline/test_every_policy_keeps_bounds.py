@@ -10,7 +10,7 @@ from cluster.traces.records import TraceJob
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
-from scheduling.offline import Covers, Question, best_bound, dual_at_prices, lagrangian
+from scheduling.offline import Covers, OfflineProblem, best_bound, dual_at_prices, lagrangian
 from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
 from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
@@ -35,10 +35,10 @@ def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: 
     last = ends_of(done)
     for objective, served, total in outcomes(bids, done):
         for end in {1 + last // 2, last} - {0}:
-            question = Question(served, drawn.inventory, 0, end, objective, open_end=end < last)
-            assert holds(lagrangian(question, forever, steps=40).answer, question, total)
+            problem = OfflineProblem(served, drawn.inventory, 0, end, objective, open_end=end < last)
+            assert holds(lagrangian(problem, forever, steps=40).answer, problem, total)
             prices = np.random.default_rng(seed).uniform(0, level, (end, len(drawn.inventory.resources)))
-            assert holds(dual_at_prices(question, prices), question, total)
+            assert holds(dual_at_prices(problem, prices), problem, total)
 
 
 @each_auction
@@ -49,8 +49,8 @@ def test_no_elastic_auction_beats_a_bound_for_elastic_schedules(name: str, param
     drawn, bids, going = run(policy, seed)
     covers = Covers.ELASTIC if name == "oasis" else Covers.RIGID
     for objective, served, total in outcomes(bids, list(going.done.values())):
-        question = Question(served, drawn.inventory, 0, 6, objective, covers)
-        assert holds(lagrangian(question, forever, steps=40).answer, question, total)
+        problem = OfflineProblem(served, drawn.inventory, 0, 6, objective, covers)
+        assert holds(lagrangian(problem, forever, steps=40).answer, problem, total)
 
 
 def workload(kind: str, rng: np.random.Generator) -> tuple[Inventory, tuple[Bid, ...], int]:
@@ -86,8 +86,8 @@ def test_nor_on_workloads_of_the_papers(kind: str, policy: str) -> None:
     inventory, bids, slots = workload(kind, np.random.default_rng(seed))
     done = finished(make_policy(policy, {}), bids, inventory, slots=slots)
     for objective, served, total in outcomes(bids, done):
-        question = Question(served, inventory, 0, max(1, min(60, ends_of(done))), objective)
-        assert holds(best_bound(question, forever), question, total), f"seed {seed}"
+        problem = OfflineProblem(served, inventory, 0, max(1, min(60, ends_of(done))), objective)
+        assert holds(best_bound(problem, forever), problem, total), f"seed {seed}"
 
 
 @pytest.mark.thorough
@@ -98,9 +98,9 @@ def test_nor_on_a_slice_of_a_trace(policy: str, traces: Traces) -> None:
     bids = to_bids(rows, inventory, Rules(slot_s=1800), np.random.default_rng(1)).bids
     done = finished(make_policy(policy, {}), bids, inventory, slots=60)
     for objective, served, total in outcomes(bids, done):
-        question = Question(served, inventory, 0, 40, objective)
-        answer = best_bound(question, forever)
-        assert holds(answer, question, total)
+        problem = OfflineProblem(served, inventory, 0, 40, objective)
+        answer = best_bound(problem, forever)
+        assert holds(answer, problem, total)
         assert answer.covers is Covers.ANY
         if objective is Objective.WELFARE:
             assert answer.bound < 1.6 * total, "the bound is worth something"

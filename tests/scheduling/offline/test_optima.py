@@ -15,7 +15,7 @@ from scheduling.instances.preemptive import read_preemptive
 from scheduling.instances.weighted_completion import read_weighted
 from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField
-from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagrangian
+from scheduling.offline import Answer, Covers, Kind, OfflineProblem, best_bound, lagrangian
 from scheduling.offline.program import Solved, TooLarge
 from scheduling.offline.queued_program import queued_optimum
 from scheduling.policies.base import Objective
@@ -46,8 +46,8 @@ def is_proven(expected: dict[str, Any]) -> bool:
     return expected.get("offline_optimum") is not None
 
 
-def proven(question: Question) -> float:
-    answer = best_bound(question, forever)
+def proven(problem: OfflineProblem) -> float:
+    answer = best_bound(problem, forever)
     assert answer.kind is Kind.MILP_OPTIMAL or answer.gap == 0
     assert answer.incumbent is not None
     assert answer.bound == pytest.approx(answer.incumbent, rel=1e-6, abs=1e-6)
@@ -59,13 +59,13 @@ def proven(question: Question) -> float:
 def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_oasis(parse_document(path.read_text())), load(path)["expected"]
     used = instance.ledger().used.copy()
-    question = Question(
+    problem = OfflineProblem(
         instance.bids, instance.inventory, 1, instance.T + 1, covers=Covers.ELASTIC, open_end=False, used=used
     )
-    found = proven(question)
+    found = proven(problem)
     if expected.get("offline_optimum") is not None:
         assert found == pytest.approx(expected["offline_optimum"], rel=1e-6)
-    assert holds(lagrangian(replace(question, covers=Covers.ANY), forever, steps=50).answer, question, found)
+    assert holds(lagrangian(replace(problem, covers=Covers.ANY), forever, steps=50).answer, problem, found)
 
 
 @pytest.mark.thorough
@@ -75,7 +75,7 @@ def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, 
     policy = Dps(slot_convention=window, start_convention=start)
     ledger = instance.ledger(tail=policy.tail)
     bids = tuple(policy.adjusted(bid) for bid in instance.bids)
-    question = Question(
+    problem = OfflineProblem(
         bids,
         instance.inventory,
         1,
@@ -85,27 +85,27 @@ def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, 
         used=ledger.used.copy() if ledger.end > 1 else None,
         tail=policy.tail,
     )
-    assert proven(question) == pytest.approx(expected["offline_optimum"], rel=1e-6)
+    assert proven(problem) == pytest.approx(expected["offline_optimum"], rel=1e-6)
 
 
 @pytest.mark.parametrize("path", weighted_cases(keep=is_sequence))
 def test_weighted_completion_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_weighted(parse_document(path.read_text())), load(path)["expected"]
     known = expected["rolling_density"]["twct"]
-    question = Question(
+    problem = OfflineProblem(
         instance.bids, instance.inventory, 1, 24, Objective.WEIGHTED_COMPLETION, Covers.RIGID, known=known
     )
-    assert proven(question) == expected["opt_twct"]
+    assert proven(problem) == expected["opt_twct"]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
 def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_preemptive(parse_document(path.read_text())), load(path)["expected"]
-    question = Question(
+    problem = OfflineProblem(
         instance.bids, instance.inventory, 0, 24 * instance.scale, objective=Objective.COMPLETION, covers=Covers.QUEUED
     )
-    assert proven(question) == pytest.approx(expected["opt_no_migration"] * instance.scale)
+    assert proven(problem) == pytest.approx(expected["opt_no_migration"] * instance.scale)
 
 
 def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
@@ -115,8 +115,8 @@ def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
         bids = tuple(replace(bid, chunks=min(bid.chunks, 2)) for bid in made.bids)
-        question = Question(bids, made.inventory, 0, 5, covers=Covers.RIGID, open_end=False)
-        assert proven(question) == pytest.approx(most_rigid(bids, made.inventory, slots=5)), f"seed {seed}"
+        problem = OfflineProblem(bids, made.inventory, 0, 5, covers=Covers.RIGID, open_end=False)
+        assert proven(problem) == pytest.approx(most_rigid(bids, made.inventory, slots=5)), f"seed {seed}"
 
 
 def test_nor_of_elastic_jobs() -> None:
@@ -125,7 +125,9 @@ def test_nor_of_elastic_jobs() -> None:
         made = world(seed, bids=2, servers=3, kind="apart")
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
-        inventory = replace(made.inventory, workers=made.inventory.workers[:1], pss=made.inventory.pss[:1])
+        inventory = replace(
+            made.inventory, workers=made.inventory.workers[:1], parameter_servers=made.inventory.parameter_servers[:1]
+        )
         bids = tuple(
             replace(
                 bid,
@@ -136,20 +138,20 @@ def test_nor_of_elastic_jobs() -> None:
             )
             for bid in made.bids
         )
-        if inventory.workers[0].bandwidth_mbps > inventory.pss[0].bandwidth_mbps:
+        if inventory.workers[0].bandwidth_mbps > inventory.parameter_servers[0].bandwidth_mbps:
             continue
-        question = Question(bids, inventory, 0, 5, covers=Covers.ELASTIC, open_end=False)
-        assert proven(question) == pytest.approx(most_elastic(bids, inventory, slots=5)), f"seed {seed}"
+        problem = OfflineProblem(bids, inventory, 0, 5, covers=Covers.ELASTIC, open_end=False)
+        assert proven(problem) == pytest.approx(most_elastic(bids, inventory, slots=5)), f"seed {seed}"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("covers", "seeds"), [(Covers.ELASTIC, (14, 64, 97)), (Covers.RIGID, (1, 3, 12, 36))])
 def test_no_optimum_depends_on_how_small_a_unit_is(covers: Covers, seeds: tuple[int, ...]) -> None:
-    # Optima that were wrong where the solver was told all the digits.
+    # Optima that were wrong when the solver got all the digits.
     for seed in seeds:
         made = world(seed, bids=5, servers=3)
         found = [
-            proven(Question(made.bids, inventory, 0, 6, covers=covers, open_end=False))
+            proven(OfflineProblem(made.bids, inventory, 0, 6, covers=covers, open_end=False))
             for inventory in (finer(made.inventory, np.random.default_rng(seed), unit) for unit in (10**2, 10**8))
         ]
         assert found[0] == pytest.approx(found[1]), f"seed {seed}"
@@ -162,7 +164,7 @@ def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Cover
     ratio = 1 + Fraction(1, 10**9)
     for seed in (68, *np.random.default_rng().integers(2**32, size=5).tolist()):
         made = world(seed, bids=4, servers=3)
-        worker, ps = made.inventory.workers[0], made.inventory.pss[0]
+        worker, ps = made.inventory.workers[0], made.inventory.parameter_servers[0]
         bids = tuple(
             replace(
                 bid,
@@ -176,8 +178,8 @@ def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Cover
         found = []
         for wide in (ratio, same_ceilings(ratio, most)):
             types = replace(worker, bandwidth_mbps=wide), replace(ps, bandwidth_mbps=Fraction(1))
-            inventory = replace(made.inventory, workers=types[:1], pss=types[1:])
-            found.append(proven(Question(bids, inventory, 0, 6, covers=covers, open_end=False)))
+            inventory = replace(made.inventory, workers=types[:1], parameter_servers=types[1:])
+            found.append(proven(OfflineProblem(bids, inventory, 0, 6, covers=covers, open_end=False)))
         assert found[0] == pytest.approx(found[1]), f"seed {seed}"
 
 
@@ -187,14 +189,14 @@ def test_nor_of_weighted_completion(architecture: Architecture) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(1):
         instance = random_instance(rng, architecture, jobs=3)
-        question = Question(
+        problem = OfflineProblem(
             instance.bids, instance.inventory, 1, 20, objective=Objective.WEIGHTED_COMPLETION, covers=Covers.RIGID
         )
-        found = proven(question)
+        found = proven(problem)
         assert found == least_total(instance.bids, instance.inventory, at_most=found), f"seed {seed}"
         # What is known drops columns, and never the optimum.
-        assert proven(replace(question, known=found)) == proven(replace(question, known=1.05 * found)) == found
-        assert holds(lagrangian(replace(question, covers=Covers.ANY), forever).answer, question, found), f"seed {seed}"
+        assert proven(replace(problem, known=found)) == proven(replace(problem, known=1.05 * found)) == found
+        assert holds(lagrangian(replace(problem, covers=Covers.ANY), forever).answer, problem, found), f"seed {seed}"
 
 
 def test_nor_of_total_time_in_queues() -> None:
@@ -203,9 +205,9 @@ def test_nor_of_total_time_in_queues() -> None:
     for _ in range(4):
         document = draw_near(rng)
         instance, best = read_preemptive(document), optimum(document, 24)
-        question = Question(instance.bids, instance.inventory, 0, 24, Objective.COMPLETION, Covers.QUEUED)
-        assert proven(question) == pytest.approx(best), f"seed {seed}"
-        stopped = queued_optimum(question, 8_000, lambda: 0.0)
+        problem = OfflineProblem(instance.bids, instance.inventory, 0, 24, Objective.COMPLETION, Covers.QUEUED)
+        assert proven(problem) == pytest.approx(best), f"seed {seed}"
+        stopped = queued_optimum(problem, 8_000, lambda: 0.0)
         assert stopped.bound is not None
         assert stopped.incumbent is not None
         # The twin's sum is of the solver's doubles.
@@ -214,21 +216,21 @@ def test_nor_of_total_time_in_queues() -> None:
 
 def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> None:
     made = read_preemptive(draw_near(np.random.default_rng(1)))
-    question = Question(made.bids, made.inventory, 0, 2, Objective.COMPLETION, Covers.QUEUED, open_end=False)
-    assert queued_optimum(question, 8_000, forever) == Solved(None, None, optimal=False)
+    problem = OfflineProblem(made.bids, made.inventory, 0, 2, Objective.COMPLETION, Covers.QUEUED, open_end=False)
+    assert queued_optimum(problem, 8_000, forever) == Solved(None, None, optimal=False)
     with pytest.raises(TooLarge, match="pairs of a job and a worker"):
-        queued_optimum(question, 2, forever)
+        queued_optimum(problem, 2, forever)
 
 
 def test_a_program_that_is_stopped_proves_what_it_has() -> None:
     bids = tuple(job(str(i), 1, 2, weight=10 - i) for i in range(6))
     times = iter([5.0] * 3 + [0.0] * 1000)
-    question = Question(bids, gpu_cluster(1), 0, 5, covers=Covers.RIGID, open_end=False)
-    answer: Answer = best_bound(question, lambda: next(times))
+    problem = OfflineProblem(bids, gpu_cluster(1), 0, 5, covers=Covers.RIGID, open_end=False)
+    answer: Answer = best_bound(problem, lambda: next(times))
     assert answer.kind in (Kind.LAGRANGIAN, Kind.ALONE)
     assert answer.bound >= 19
 
 
 def test_queued_schedules_are_about_completion() -> None:
     with pytest.raises(InvalidField, match="objective"):
-        Question((job("a", 1, 1),), gpu_cluster(1), 0, 4, covers=Covers.QUEUED)
+        OfflineProblem((job("a", 1, 1),), gpu_cluster(1), 0, 4, covers=Covers.QUEUED)

@@ -232,7 +232,7 @@ def test_the_command_answers(capsys: pytest.CaptureFixture[str]) -> None:
         (["--seconds", "-1"], "--seconds: expected 0 to"),
         (["--seconds", "soon"], "--seconds: expected a finite number"),
         (["--seed", "-3"], "--seed: expected a whole number"),
-        (["--cloud", "paper"], "--cloud: not an option for split learning"),
+        (["--cloud", "paper"], "--cloud: expected no such option for split learning"),
     ],
 )
 def test_wrong_options_are_one_line(options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

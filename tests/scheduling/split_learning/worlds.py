@@ -27,9 +27,9 @@ class Known:
     lower_bound: int
     best_makespan: int
     balanced_greedy_makespan: int | None
-    """None where that method finds no room for a client."""
+    """None if that method finds no room for a client."""
     admm_makespan: int | None
-    """Of somebody else's code; None where nobody tried."""
+    """Makespan of the authors' code; None if it was not run."""
 
 
 @cache

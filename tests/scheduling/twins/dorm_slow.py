@@ -15,13 +15,13 @@ from scheduling.policies.baselines.dorm_program import ADJUSTED, EXCESS, Limits,
 def best(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits) -> Fraction:
     """The greatest objective of any division."""
     worths = (
-        worth(shares, wishes, inventory, free, limits)
+        value_of(shares, wishes, inventory, free, limits)
         for shares in product(*(_choices(w, inventory, free) for w in wishes))
     )
     return max((one for one in worths if one is not None), default=Fraction(0))
 
 
-def worth(
+def value_of(
     shares: Sequence[Share | None], wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits
 ) -> Fraction | None:
     """Its objective, exact; None if it breaks a rule."""
@@ -78,7 +78,9 @@ def _used(share: Share | None, wish: Wish, inventory: Inventory) -> Ints:
 def _ratio(wish: Wish, inventory: Inventory) -> Fraction:
     if wish.gang.ps is None:
         return Fraction(0)
-    ratio: Fraction = inventory.workers[wish.gang.worker].bandwidth_mbps / inventory.pss[wish.gang.ps].bandwidth_mbps
+    ratio: Fraction = (
+        inventory.workers[wish.gang.worker].bandwidth_mbps / inventory.parameter_servers[wish.gang.ps].bandwidth_mbps
+    )
     return ratio
 
 

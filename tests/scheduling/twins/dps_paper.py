@@ -56,7 +56,7 @@ def best_schedule(
     best: PaperAnswer | None = None
     end = start + len(used)
     for w in range(len(inventory.workers)):
-        for p in range(len(inventory.pss)):
+        for p in range(len(inventory.parameter_servers)):
             for a in range(max(start, bid.arrival), end):
                 for count in range(1, bid.chunks + 1):
                     found = _tuple(bid, inventory, w, p, a, count, (start, end, tail), used, prices)
@@ -99,7 +99,7 @@ def _tuple(
 
 
 def _tables(bid: Bid, inventory: Inventory, w: int, p: int, a: int, used: Ints, prices: Floats) -> Tables:
-    rw, rp = inventory.workers[w].demand.index(1), inventory.pss[p].demand.index(1)
+    rw, rp = inventory.workers[w].demand.index(1), inventory.parameter_servers[p].demand.index(1)
     free = inventory.capacity - used.max(axis=0)
     total = prices.sum(axis=0)
     return Tables(
@@ -110,7 +110,7 @@ def _tables(bid: Bid, inventory: Inventory, w: int, p: int, a: int, used: Ints, 
         alpha=total[:, rw].tolist(),
         beta=total[:, rp].tolist(),
         servers=[s for s in range(len(inventory.servers)) if bid.arrival + bid.delay[s] <= a],
-        ratio=inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps,
+        ratio=inventory.workers[w].bandwidth_mbps / inventory.parameter_servers[p].bandwidth_mbps,
     )
 
 

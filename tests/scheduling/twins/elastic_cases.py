@@ -26,7 +26,7 @@ def random_inventory(rng: np.random.Generator, *, large: bool = False) -> Invent
         cloud=(False,) * servers,
         capacity=capacity.astype(np.int64),
         workers=tuple(_machine(rng, f"w{i}", [], mine, [0] * theirs, (1, 9)) for i in range(workers)),
-        pss=tuple(_machine(rng, f"p{i}", [0] * mine, theirs, [], (6, 17)) for i in range(pss)),
+        parameter_servers=tuple(_machine(rng, f"p{i}", [0] * mine, theirs, [], (6, 17)) for i in range(pss)),
     )
 
 
@@ -59,7 +59,7 @@ def random_bid(rng: np.random.Generator, inventory: Inventory, *, start: int, sl
         chunks=chunks,
         minibatches=minibatches,
         worker_time=tuple(worker_time),
-        ps_time=tuple(Fraction(int(x), 24 * work) for x in rng.choice([0, 0, 0, 7], len(inventory.pss))),
+        ps_time=tuple(Fraction(int(x), 24 * work) for x in rng.choice([0, 0, 0, 7], len(inventory.parameter_servers))),
         transfer_time=tuple(times(0.2)),
         delay=tuple(int(x) for x in rng.choice([0, 0, 0, 1, 3], len(inventory.servers))),
         utility=utility_from_json(_utility(rng, slots)),
@@ -157,7 +157,7 @@ def random_knapsack(
             cloud=(False,) * (2 * servers),
             capacity=capacity,
             workers=(MachineType("w", (1, 0), rates[0]),),
-            pss=(MachineType("p", (0, 1), rates[1]),),
+            parameter_servers=(MachineType("p", (0, 1), rates[1]),),
         ),
         start=0,
         used=used,

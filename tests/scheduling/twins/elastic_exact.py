@@ -71,7 +71,7 @@ def slot_costs(problem: Problem, t: int, worker: MachineType, ps: MachineType) -
 
 def costs(problem: Problem, w: int, p: int) -> Iterator[tuple[int, float]]:
     """(completion, least cost) of every completion at which the work can be done, for one pair of types."""
-    bid, worker, ps = problem.bid, problem.inventory.workers[w], problem.inventory.pss[p]
+    bid, worker, ps = problem.bid, problem.inventory.workers[w], problem.inventory.parameter_servers[p]
     if worker.bandwidth_mbps > ps.bandwidth_mbps:
         return
     wanted = worker_slots(bid, w, p)
@@ -93,7 +93,7 @@ def every(problem: Problem) -> Iterator[Found]:
     """The least cost for every pair of types and completion."""
     inventory, bid = problem.inventory, problem.bid
     for w in range(len(inventory.workers)):
-        for p in range(len(inventory.pss)):
+        for p in range(len(inventory.parameter_servers)):
             for completion, cost in costs(problem, w, p):
                 payoff = bid.utility.at(completion - bid.arrival) - cost
                 yield Found(payoff, cost, completion, w, p)

@@ -20,7 +20,7 @@ def best_payoff(problem: Problem) -> float:
     bid, slots = problem.bid, len(problem.used)
     best = -np.inf
     for w in range(len(problem.inventory.workers)):
-        for p in range(len(problem.inventory.pss)):
+        for p in range(len(problem.inventory.parameter_servers)):
             for last in range(slots):
                 value = bid.utility.at(problem.start + last + 1 - bid.arrival)
                 if value > best and problem.start + last >= bid.arrival:
@@ -31,7 +31,7 @@ def best_payoff(problem: Problem) -> float:
 def least_cost(problem: Problem, w: int, p: int, slots: int) -> float:
     """Variables: y (workers) and z (PSs), slots x S each; constraints (2), (3), (6), (7), (4) and (5) of the paper."""
     bid, inventory = problem.bid, problem.inventory
-    worker, ps = inventory.workers[w], inventory.pss[p]
+    worker, ps = inventory.workers[w], inventory.parameter_servers[p]
     servers = len(inventory.servers)
     size = slots * servers
     prices = problem.prices[:slots].reshape(size, -1)

@@ -1,4 +1,4 @@
-"""Where a gang can run, by trying every spread of its workers over the servers."""
+"""Places of a gang, by trying every spread of its workers over the servers."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -36,7 +36,7 @@ def most_beside(gang: Gang, inventory: Inventory, free: Ints) -> int | None:
             if fits(gang, inventory, free, counts, -1, 0):
                 best = max(best or 0, max(counts))
             continue
-        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
+        ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[gang.ps].bandwidth_mbps
         for host in range(servers):
             pss = max(1, ceil((gang.count - counts[host]) * ratio))
             if fits(gang, inventory, free, counts, host, pss):

@@ -14,7 +14,7 @@ from scheduling.pricing.price_function import PriceFunction
 def paper_payoff(bid: Bid, ledger: Ledger, prices: PriceFunction, worker: int = 0, ps: int = 0) -> float:
     """mu_i: the payoff of the best schedule with one worker type and one PS type, 0 if none is above 0."""
     inventory = ledger.inventory
-    w, s = inventory.workers[worker], inventory.pss[ps]
+    w, s = inventory.workers[worker], inventory.parameter_servers[ps]
     pace = bid.minibatches * (bid.worker_time[worker] + bid.ps_time[ps] + bid.transfer_time[worker])
     posted = prices.of(ledger.used, inventory.capacity)
     free = inventory.capacity - ledger.used

@@ -61,7 +61,9 @@ def _side_by_side(bids: Sequence[Bid], inventory: Inventory, t: int) -> Iterator
         machines: list[tuple[Bid, Ints]] = []
         for bid, n in zip(bids, counts, strict=True):
             machines += [(bid, inventory.worker_demand[0])] * n
-            machines += [(bid, inventory.ps_demand[0])] * ps_count(n, inventory.workers[0], inventory.pss[0])
+            machines += [(bid, inventory.ps_demand[0])] * ps_count(
+                n, inventory.workers[0], inventory.parameter_servers[0]
+            )
         if _fit(machines, inventory.capacity.copy(), t):
             yield counts
 

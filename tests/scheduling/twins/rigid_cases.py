@@ -29,7 +29,7 @@ def random_inventory(rng: np.random.Generator) -> Inventory:
         cloud=(False,) * servers,
         capacity=capacity.astype(np.int64),
         workers=tuple(types[:workers]),
-        pss=tuple(types[workers:]),
+        parameter_servers=tuple(types[workers:]),
     )
 
 
@@ -51,7 +51,7 @@ def random_bid(rng: np.random.Generator, inventory: Inventory, *, start: int, sl
         chunks=int(rng.integers(1, 7)),
         minibatches=int(rng.integers(1, 4)),
         worker_time=times(len(inventory.workers)),
-        ps_time=times(len(inventory.pss)),
+        ps_time=times(len(inventory.parameter_servers)),
         transfer_time=times(len(inventory.workers)),
         delay=tuple(int(x) for x in rng.choice([0, 0, 1, 2, 4], len(inventory.servers))),
         utility=utility_from_json(_utility(rng, slots)),

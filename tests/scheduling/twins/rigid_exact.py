@@ -70,7 +70,7 @@ class Window:
     """Price of a unit for the whole window, S x R."""
 
     def room(self, demand: Ints) -> list[int]:
-        """How many machines each server can take."""
+        """Return the number of machines that fit each server."""
         return [int(min(max(row[r], 0) // demand[r] for r in np.flatnonzero(demand))) for row in self.free]
 
 
@@ -87,7 +87,7 @@ def every(problem: Problem) -> Iterator[Found]:
     bid, inventory = problem.bid, problem.inventory
     end = problem.start + len(problem.used)
     for w, wt in enumerate(inventory.workers):
-        for p, pt in enumerate(inventory.pss):
+        for p, pt in enumerate(inventory.parameter_servers):
             step = bid.worker_time[w] + bid.ps_time[p]
             ratio = wt.bandwidth_mbps / pt.bandwidth_mbps
             for n in range(1, bid.chunks + 1):

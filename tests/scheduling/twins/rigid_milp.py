@@ -24,7 +24,7 @@ def best_payoff(problem: Problem) -> float:
         (
             (bid.utility.at(a + d - bid.arrival), a, d, w, p, spread)
             for w in range(len(problem.inventory.workers))
-            for p in range(len(problem.inventory.pss))
+            for p in range(len(problem.inventory.parameter_servers))
             for spread in (False, True)
             for a in range(max(problem.start, bid.arrival), end)
             for d in _durations(problem, w, p, spread)
@@ -56,7 +56,7 @@ def _least_cost(problem: Problem, window: Window, d: int, w: int, p: int, spread
     """Variables: y (workers), z (PSs), x (does it host PSs?), S each."""
     inventory, chunks = problem.inventory, problem.bid.chunks
     servers = len(inventory.servers)
-    worker, ps = inventory.workers[w], inventory.pss[p]
+    worker, ps = inventory.workers[w], inventory.parameter_servers[p]
     wd, pd = np.array(worker.demand), np.array(ps.demand)
     ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
     work = _step(problem, w, p, spread)

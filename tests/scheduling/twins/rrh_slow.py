@@ -45,7 +45,9 @@ class Slow:
         cost = 0.0
         if sum(wide(one) for one in self.here.values()) > self.gpus:
             late = Fraction(self.left[bid.id] * wide(bid), self.gpus)
-            cost = sum(worth(self.here[name], end) - worth(self.here[name], end + late) for name, end in before.items())
+            cost = sum(
+                value_of(self.here[name], end) - value_of(self.here[name], end + late) for name, end in before.items()
+            )
         if gain - cost > self.threshold * bid.utility.value:
             self.admitted.append(bid.id)
             self.choose(now)
@@ -53,7 +55,7 @@ class Slow:
             del self.here[bid.id]
 
     def order(self, now: int, running: Collection[str] = ()) -> list[str]:
-        """By reward; of equals, the running first."""
+        """Return jobs by reward; running jobs first in case of ties."""
 
         def reward(name: str) -> float:
             bid, slots = self.here[name], self.left[name]
@@ -83,7 +85,7 @@ def wide(bid: Bid) -> int:
     return next(i + 1 for i, step in enumerate(bid.worker_time) if step == 1)
 
 
-def worth(bid: Bid, end: Fraction | int) -> float:
+def value_of(bid: Bid, end: Fraction | int) -> float:
     low = int(end)
     part = float(end - low)
     return (1 - part) * bid.utility.at(low - bid.arrival) + part * bid.utility.at(low + (part > 0) - bid.arrival)

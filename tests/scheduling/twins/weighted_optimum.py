@@ -89,7 +89,7 @@ def _every(bid: Bid, inventory: Inventory) -> Iterator[Way]:
                 yield Way(held, _ring_slots(bid, w, y))
                 continue
             for p, ps_demand in enumerate(inventory.ps_demand):
-                ratio = inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+                ratio = inventory.workers[w].bandwidth_mbps / inventory.parameter_servers[p].bandwidth_mbps
                 most = max(1, math.ceil(sum(y) * ratio))
                 for s in _counts(capacity - held, ps_demand, most):
                     if any(s) and _served(y, s, ratio):

@@ -1,4 +1,4 @@
-"""A market with five bids that were turned away for their value, and who asks."""
+"""A market with five bids that were rejected for their value, and its users."""
 
 from collections.abc import Iterator
 

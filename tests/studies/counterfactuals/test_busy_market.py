@@ -1,4 +1,4 @@
-"""A market's record told again while others write to the same SQLite file, and while the database is busy."""
+"""Replay of a market's record while others write to the same SQLite file, and while the database is busy."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from auctions.engine import decision_queue
 from auctions.models import Market
 from auctions.engine.submission import submit_bids
 from scheduling.registry import make_policy
-from studies.counterfactuals.requests import Question, create
+from studies.counterfactuals.requests import CounterfactualRequest, create
 market, alice = Market.objects.get(), User.objects.first()
 body = {{"model": "ResNet-50", "epochs": 1, "utility": {{"form": "constant", "value": 1e-6}}}}
 submit_bids(cluster=market.cluster, owner=alice, bodies=[body] * {BIDS})
 decision_queue.process_pending(market.pk)
-create(alice, market, Question(make_policy("fifo", {{}}), 1))
+create(alice, market, CounterfactualRequest(make_policy("fifo", {{}}), 1))
 """
 TELL_WHILE_OTHERS_COMMIT = """
 import json

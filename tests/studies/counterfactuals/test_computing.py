@@ -21,14 +21,14 @@ from studies.background.creating import TooManyOpen
 from studies.background.models import JobState, Stage
 from studies.counterfactuals import computing
 from studies.counterfactuals.computing import compute_next
-from studies.counterfactuals.requests import Question, create
+from studies.counterfactuals.requests import CounterfactualRequest, create
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from tests.auctions.worlds import submit
 
 
-def asked(market: Market, olga: User, *, policy: str = "fifo", since: int = 1) -> Counterfactual:
-    return create(olga, market, Question(make_policy(policy, {}), since))
+def submitted(market: Market, olga: User, *, policy: str = "fifo", since: int = 1) -> Counterfactual:
+    return create(olga, market, CounterfactualRequest(make_policy(policy, {}), since))
 
 
 def after(counterfactual: Counterfactual) -> Counterfactual:
@@ -37,7 +37,7 @@ def after(counterfactual: Counterfactual) -> Counterfactual:
 
 
 def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: User) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     submit(market, Bid.objects.first().owner, 0.0001)  # type: ignore[union-attr]
     decision_queue.process_pending(market.pk)
     assert compute_next()
@@ -45,25 +45,25 @@ def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: U
     assert (found.state, found.decided, found.changed, found.error) == (JobState.COMPLETED, 5, 5, "")
     assert found.result is not None
     assert [row["sequence"] for row in found.result["rows"]] == [1, 2, 3, 4, 5]
-    assert not compute_next(), "what is done is never told twice"
+    assert not compute_next(), "a completed job is not computed twice"
 
 
-def test_the_same_question_of_the_same_record_has_the_same_answer(market: Market, olga: User) -> None:
-    first, second = asked(market, olga), asked(market, olga)
+def test_the_same_request_on_the_same_record_has_the_same_result(market: Market, olga: User) -> None:
+    first, second = submitted(market, olga), submitted(market, olga)
     while compute_next():
         pass
     assert after(first).result == after(second).result
 
 
 def test_a_policy_that_cannot_run_there_is_refused_at_once(market: Market, olga: User) -> None:
-    with pytest.raises(InvalidField, match="cannot run on this market's servers") as refused:
-        asked(market, olga, policy="oasis")
+    with pytest.raises(InvalidField, match="expected a policy that can run on this market's servers") as refused:
+        submitted(market, olga, policy="oasis")
     assert refused.value.field == "policy"
     assert not Counterfactual.objects.exists()
 
 
 def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga: User) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     Counterfactual.objects.update(policy="oasis", parameters=make_policy("oasis", {}).to_json())
     assert compute_next()
     assert after(counterfactual).state == JobState.FAILED
@@ -73,7 +73,7 @@ def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga:
 def test_one_that_is_cancelled_while_it_is_told_ends_soon(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     monkeypatch.setattr(computing, "EVERY_S", 0.0)
     progress = states.progress
 
@@ -88,7 +88,7 @@ def test_one_that_is_cancelled_while_it_is_told_ends_soon(
 
 
 def test_a_worker_that_stops_gives_it_back(market: Market, olga: User) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     assert compute_next(stopping=lambda: True)
     assert after(counterfactual).state == JobState.QUEUED
     assert compute_next()
@@ -96,7 +96,7 @@ def test_a_worker_that_stops_gives_it_back(market: Market, olga: User) -> None:
 
 
 def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     dead = states.claim_next(COUNTERFACTUALS)
     assert dead is not None
     assert not compute_next(), "its worker may live"
@@ -109,7 +109,7 @@ def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> Non
 def test_one_that_is_deleted_while_it_is_told_is_let_go(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked(market, olga)
+    submitted(market, olga)
     monkeypatch.setattr(computing, "EVERY_S", 0.0)
     monkeypatch.setattr(states, "progress", lambda attempt, **fields: not Counterfactual.objects.all().delete())
     assert compute_next()
@@ -118,15 +118,15 @@ def test_one_that_is_deleted_while_it_is_told_is_let_go(
 
 def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 1)
-    asked(market, olga)
+    submitted(market, olga)
     with pytest.raises(TooManyOpen, match="1 counterfactuals of yours"):
-        asked(market, olga)
+        submitted(market, olga)
 
 
 def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    counterfactual, seen = asked(market, olga, policy="dps"), tmp_path / "seen"
+    counterfactual, seen = submitted(market, olga, policy="dps"), tmp_path / "seen"
     until_seen = f"for i in $(seq 200); do test -e {seen} && break; sleep 0.05; done"
     monkeypatch.setattr(loading, "_loaded", set())
     script = f'{until_seen}; echo \'{{"part": "rigid"}}\'; echo \'{{"ready": true}}\''
@@ -146,7 +146,7 @@ def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
 def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counterfactual = asked(market, olga, policy="dps")
+    counterfactual = submitted(market, olga, policy="dps")
     monkeypatch.setattr(loading, "_loaded", set())
     monkeypatch.setattr(compiling, "command", lambda parts: ("sleep", "60"))
 
@@ -164,7 +164,7 @@ def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
 def test_an_error_that_nobody_foresaw_is_tried_again_and_then_shown(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("nothing is divided by zero")
@@ -191,7 +191,7 @@ def locked() -> OperationalError:
 def test_progress_is_left_out_while_the_database_is_busy(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked(market, olga)
+    submitted(market, olga)
     attempt = states.claim_next(COUNTERFACTUALS)
     assert attempt is not None
     with monkeypatch.context() as patched:
@@ -206,7 +206,7 @@ def test_progress_is_left_out_while_the_database_is_busy(
 
 
 def test_a_result_waits_for_a_busy_database(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    counterfactual = asked(market, olga)
+    counterfactual = submitted(market, olga)
     monkeypatch.setattr(states, "WRITE_PAUSE_S", 0.0)
     finish, refused = states._finish, [locked(), locked()]
 

@@ -23,7 +23,7 @@ def matrix(**more: Any) -> Any:
     return {"workloads": [TINY], "policies": [{"name": "dps"}, {"name": "fifo"}], "seeds": [1, 2], **more}
 
 
-def asked(owner: User, body: Any = None) -> Experiment:
+def submitted(owner: User, body: Any = None) -> Experiment:
     """An experiment that waits."""
     return create(owner, ExperimentRequest.from_json(body or matrix(), readings.visible_traces(owner)))
 

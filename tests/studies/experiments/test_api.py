@@ -1,4 +1,4 @@
-"""Traces and experiments through REST: uploaded, asked for, followed, repeated, read as JSON and CSV."""
+"""Traces and experiments through REST: upload, create, follow, rerun, read as JSON and CSV."""
 
 import csv
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from studies.experiments.metrics import METRICS
 from studies.experiments.requests import rerun
 from studies.models import Run
 from tests.auctions.worlds import make_operator
-from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.conftest import PHILLY_HEAD, matrix, submitted, uploaded
 from tests.studies.experiments.here import compute_here
 from tests.traces import Traces
 
@@ -50,9 +50,10 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
 
 def test_bytes_that_are_no_text_are_refused_by_their_line(api: APIClient) -> None:
     answer = api.post(TRACES, PHILLY_HEAD.encode() + b"caf\xe9\n", content_type="text/csv")
-    assert refused(answer) == {"body": "not UTF-8 in line 42"}
+    assert refused(answer) == {"body": "expected UTF-8, got other bytes in line 42"}
     answer = api.post(TRACES, f"{PHILLY_HEAD}\0\n", content_type="text/csv")
-    assert refused(answer)["body"].endswith("holds a character that cannot be stored in line 42")
+    assert refused(answer)["body"].startswith("expected characters that can be stored, got ")
+    assert refused(answer)["body"].endswith(" in line 42")
 
 
 def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> None:
@@ -79,7 +80,7 @@ def test_machines_and_throughputs_are_uploaded_by_themselves_and_named(api: APIC
     workload = {"trace": jobs["id"], "machines": machines["id"]}
     body = matrix(workloads=[workload], policies=[{"name": "fifo"}], seeds=[1], bound=False)
     wrong = refused(api.post(EXPERIMENTS, body, format="json"))
-    assert "upload Gavel's throughputs, too, and name them as step_times" in wrong["workloads[0].trace"]
+    assert "expected step_times with Gavel's throughputs" in wrong["workloads[0].trace"]
     workload["step_times"] = table["id"]
     answer = api.post(EXPERIMENTS, body, format="json")
     assert answer.status_code == 202, answer.content
@@ -173,7 +174,7 @@ def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient
 
 
 def test_a_list_leaves_what_was_asked_for_in_the_database(api: APIClient, alice: User) -> None:
-    again = rerun(alice, asked(alice))
+    again = rerun(alice, submitted(alice))
     with CaptureQueriesContext(connection) as said:
         rows = api.get(EXPERIMENTS).json()["results"]
     assert [(row["id"], row["rerun_of"]) for row in rows] == [(again.pk, again.rerun_of_id), (again.rerun_of_id, None)]
@@ -184,7 +185,7 @@ def test_a_list_leaves_what_was_asked_for_in_the_database(api: APIClient, alice:
 def test_an_operator_sees_all_and_a_stranger_nothing(
     api: APIClient, charlie: APIClient, client_of: Callable[[User], APIClient], alice: User
 ) -> None:
-    experiment = asked(alice)
+    experiment = submitted(alice)
     olga = client_of(make_operator())
     assert [len(who.get(EXPERIMENTS).json()["results"]) for who in (api, olga, charlie)] == [1, 1, 0]
     where = f"{EXPERIMENTS}/{experiment.pk}"

@@ -26,7 +26,7 @@ from studies.workloads.traces.reading import read_text
 from studies.workloads.traces.source import TraceSource
 from studies.workloads.traces.upload import keep
 from studies.workloads.workload import run as run_here
-from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.conftest import PHILLY_HEAD, matrix, submitted, uploaded
 from tests.studies.experiments.here import compute_here
 from tests.traces import Traces
 
@@ -34,7 +34,7 @@ from tests.traces import Traces
 @pytest.mark.thorough
 def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice: User) -> None:
     source = {"trace": uploaded(alice).pk, "gpus": 8, "slot_s": 3600}
-    experiment = asked(alice, matrix(workloads=[source]))
+    experiment = submitted(alice, matrix(workloads=[source]))
     while compute_some():
         pass
     assert readings.progress_of(experiment).state == JobState.COMPLETED
@@ -83,7 +83,7 @@ def _adds_up(results: readings.Results) -> None:
 
 @pytest.mark.thorough
 def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None:
-    experiment = asked(alice)
+    experiment = submitted(alice)
     Experiment.objects.filter(pk=experiment.pk).update(
         matrix={
             **experiment.matrix,
@@ -99,26 +99,28 @@ def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None
 def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User, traces: Traces) -> None:
     text, table = traces.gavel_few.read_text(), '{"v100": {"(\'M\', 1)": {"null": 2}}}'
     trace, _ = keep(alice, text, label="", source="", throughputs=table)
-    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
+    experiment = submitted(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
     assert compute_here() == 3
     assert readings.progress_of(experiment).state == JobState.FAILED
     (error,) = {run.error for run in experiment.runs.all()}
-    assert error.startswith("trace: no line of it can become a job; line 1: model: no measured step time")
+    assert error.startswith(
+        "trace: expected a line that can become a job, got none; line 1: model: expected a model with a measured"
+    )
 
 
 def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: User, traces: Traces) -> None:
     path = traces.gavel_few
     trace, _ = keep(alice, path.read_text(), label="", source="", throughputs=traces.throughputs.read_text())
-    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 16, "reference": "p100"}],
+    experiment = submitted(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 16, "reference": "p100"}],
                                      policies=[{"name": "fifo"}], seeds=[3], bound=False))  # fmt: skip
     assert compute_here() == 1
-    told, table = StringIO(), str(traces.throughputs)
+    reported, table = StringIO(), str(traces.throughputs)
     call_command("replay", str(path), "--gpus=16", "--throughputs", table, "--reference=p100", "--seed=3", "--json",
-                 stdout=told)  # fmt: skip
+                 stdout=reported)  # fmt: skip
     (cell,) = readings.results_of(experiment).cells
     whole = cell.outcome
     assert whole is not None
-    assert whole["outcome"] == json.loads(told.getvalue())["outcome"]
+    assert whole["outcome"] == json.loads(reported.getvalue())["outcome"]
     assert whole["outcome"]["jobs"]["completed"] == 15
 
 
@@ -129,16 +131,16 @@ def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User
         (traces.philly_day, {"gpus": 16, "step_times": traces.placements, "batch": 8, "jobs": 40}, "value"),
     ]
     for path, options, drawn in cases:
-        told = StringIO()
+        reported = StringIO()
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        call_command("replay", str(path), *arguments, "--policy=fifo", "--seed=3", "--json", stdout=told)
+        call_command("replay", str(path), *arguments, "--policy=fifo", "--seed=3", "--json", stdout=reported)
         numbers = {name: _kept(alice, value) for name, value in options.items()}
         body = matrix(workloads=[{"trace": _kept(alice, path), **numbers}],
                       policies=[{"name": "fifo"}], seeds=[3], bound=False)  # fmt: skip
-        experiment = asked(alice, body)
+        experiment = submitted(alice, body)
         assert compute_here() == 1
         (cell,) = readings.results_of(experiment).cells
-        whole, document = cell.outcome, json.loads(told.getvalue())
+        whole, document = cell.outcome, json.loads(reported.getvalue())
         assert whole is not None, cell.run.error
         assert whole["outcome"] == document["outcome"]
         assert drawn in whole["workload"]["synthetic"] == document["synthetic"]
@@ -154,7 +156,7 @@ def _kept(owner: User, value: Any) -> Any:
 
 
 def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice: User) -> None:
-    experiment = asked(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
+    experiment = submitted(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
     attempt = states.claim_next(RUNS)
     assert attempt is not None
     assert cancel(experiment) == 1
@@ -170,7 +172,7 @@ def test_what_was_deleted_cannot_be_cancelled() -> None:
 
 
 def test_seeds_of_one_bound_are_told_apart_in_the_gap(alice: User) -> None:
-    experiment = asked(alice, matrix(policies=[{"name": "fifo"}]))
+    experiment = submitted(alice, matrix(policies=[{"name": "fifo"}]))
     compute_here()
     for run in experiment.runs.all():
         document = json.loads(run.outcome)
@@ -187,7 +189,7 @@ def test_seeds_of_one_bound_are_told_apart_in_the_gap(alice: User) -> None:
 @pytest.mark.thorough
 def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) -> None:
     large = {"generator": "dps", "setting": {"jobs": 3000, "servers": 100}}
-    experiment = asked(alice, matrix(workloads=[large], bound=False))
+    experiment = submitted(alice, matrix(workloads=[large], bound=False))
 
     def somebody_cancels() -> bool:
         if experiment.runs.filter(state=JobState.RUNNING, decided__gt=0, policy=0).exists():
@@ -201,7 +203,7 @@ def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) 
 
 
 def test_a_worker_that_stops_gives_its_run_back(alice: User) -> None:
-    experiment = asked(alice)
+    experiment = submitted(alice)
     asks = iter([False, False])
     assert compute_some(lambda: next(asks, True)) == 1
     assert readings.progress_of(experiment).queued == 6
@@ -210,7 +212,7 @@ def test_a_worker_that_stops_gives_its_run_back(alice: User) -> None:
 
 @pytest.mark.thorough
 def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
-    experiment = asked(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
+    experiment = submitted(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
     dead = states.claim_next(RUNS)
     assert dead is not None
     assert compute_some() == 0, "its worker may live"
@@ -224,7 +226,7 @@ def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
 def test_a_process_that_dies_fails_its_run_and_the_next_gets_a_new_one(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = asked(alice, matrix(bound=False, seeds=[1]))
+    experiment = submitted(alice, matrix(bound=False, seeds=[1]))
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_some() == 2
     assert [run.error for run in experiment.runs.all()] == ["Its process ended without an answer (status 1)."] * 2
@@ -234,7 +236,7 @@ def test_a_process_that_dies_fails_its_run_and_the_next_gets_a_new_one(
 def test_a_process_that_loads_kernels_says_so_and_is_ended_at_once(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = asked(alice, matrix(bound=False, seeds=[1]))
+    experiment = submitted(alice, matrix(bound=False, seeds=[1]))
     monkeypatch.setattr(computing, "COMMAND", ("sleep", "60"))
     stages: list[str] = []
 

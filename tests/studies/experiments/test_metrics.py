@@ -51,12 +51,12 @@ def test_every_metric_reads_a_run_and_welfare_is_never_above_the_bound() -> None
 
 def test_the_bound_is_the_same_each_time_and_tells_how_far_it_is() -> None:
     workload = read_generator(TINY, "workload").draw(3)
-    told: list[int] = []
-    first = bound_of(workload, lambda done, total: told.append(done))
+    reported: list[int] = []
+    first = bound_of(workload, lambda done, total: reported.append(done))
     assert first == bound_of(workload, lambda done, total: None)
     assert first["covers"] == "any"
-    assert told == sorted(told)
-    assert told[-1] <= len(workload.jobs.bids)
+    assert reported == sorted(reported)
+    assert reported[-1] <= len(workload.jobs.bids)
 
 
 def test_a_gap_of_thousands_of_years_has_a_bound_that_fits_the_memory() -> None:

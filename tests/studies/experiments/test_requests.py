@@ -1,4 +1,4 @@
-"""What may be asked for, and what is refused by name."""
+"""Valid requests for experiments, and errors that name the wrong field."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ from studies.workloads.traces import upload
 from studies.workloads.traces.source import TraceSource
 from studies.workloads.workload import Workload
 from tests.auctions.worlds import make_user
-from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.conftest import PHILLY_HEAD, matrix, submitted, uploaded
 from tests.traces import OWN
 
 MANY = [{"name": "dps", "parameters": {"refit_every": n}} for n in range(1, 21)]
 
 
 def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice: User) -> None:
-    experiment = asked(alice)
+    experiment = submitted(alice)
     cells = list(experiment.runs.order_by("number").values_list("number", "workload", "policy", "seed"))
     assert cells == [(1, 0, None, 1), (2, 0, 0, 1), (3, 0, 1, 1), (4, 0, None, 2), (5, 0, 0, 2), (6, 0, 1, 2)]
     assert experiment.matrix["policies"][1]["parameters"]["blocking"] is True, "defaults are written out"
@@ -59,7 +59,7 @@ def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypa
 
     monkeypatch.setattr(GeneratorSource, "draw", counting)
     large = {"generator": "dps", "setting": {"jobs": 5000, "servers": 3}}
-    experiment = asked(alice, matrix(workloads=[large]))
+    experiment = submitted(alice, matrix(workloads=[large]))
     assert experiment.matrix["workloads"][0]["source"]["setting"]["jobs"] == 5000
     assert drawn == [1]
 
@@ -91,7 +91,7 @@ def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypa
 )  # fmt: skip
 def test_what_is_wrong_is_named(alice: User, wrong: Any, field: str) -> None:
     with pytest.raises(InvalidField) as refused:
-        asked(alice, matrix(**wrong))
+        submitted(alice, matrix(**wrong))
     assert refused.value.field == field
 
 
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_named(alice: User, wrong: Any, field: str) -> None:
 )
 def test_what_is_wrong_with_a_trace_is_named(alice: User, wrong: Any, field: str) -> None:
     with pytest.raises(InvalidField) as refused:
-        asked(alice, matrix(workloads=[{"trace": uploaded(alice).pk, **wrong}]))
+        submitted(alice, matrix(workloads=[{"trace": uploaded(alice).pk, **wrong}]))
     assert refused.value.field == field
 
 
@@ -126,9 +126,9 @@ def test_what_is_wrong_with_step_times_is_named(alice: User) -> None:
         ({"trace": measured.pk, "gpus": 8, "reference": 3}, "reference"),
     ):
         with pytest.raises(InvalidField) as refused:
-            asked(alice, matrix(workloads=[workload]))
+            submitted(alice, matrix(workloads=[workload]))
         assert refused.value.field == f"workloads[0].{field}"
-    assert asked(alice, matrix(workloads=[{"trace": measured.pk, "gpus": 8, "reference": "k80"}])).pk
+    assert submitted(alice, matrix(workloads=[{"trace": measured.pk, "gpus": 8, "reference": "k80"}])).pk
 
 
 MACHINES = "m1,V100,96,512,8\nm2,T4,96,512,lots\nm3,CPU,64,512,0\n"
@@ -142,20 +142,24 @@ THROUGHPUTS = '{"v100": {"(\'M\', 1)": {"null": 2}}}'
     ("more", "field", "words"),
     [
         ({"machines": MACHINES, "gpus": 8}, "gpus", "either a number of GPUs, or a cluster, or machines"),
-        ({"machines": MACHINES, "cluster": "lab"}, "machines", "and not both"),
-        ({"machines": MACHINES, "apart": True}, "apart", "are what they are"),
-        ({"machines": GPU_LESS}, "machines", "at least one with GPUs"),
-        ({"machines": PHILLY_HEAD}, "machines", "expected machines, trace 1 holds jobs"),
+        ({"machines": MACHINES, "cluster": "lab"}, "machines", "expected a cluster or machines, got both"),
+        ({"machines": MACHINES, "apart": True}, "apart", "expected no value with a cluster"),
+        ({"machines": GPU_LESS}, "machines", "at least one machine with GPUs"),
+        ({"machines": PHILLY_HEAD}, "machines", "expected a trace with machines, got jobs in trace 1 "),
         ({"machines": "1"}, "machines", "expected a whole number"),
-        ({"machines": 999}, "machines", "there is no trace 999 of yours"),
-        ({"trace": MACHINES, "gpus": 8}, "trace", "expected jobs, trace"),
-        ({"step_times": QUOTAS, "gpus": 8}, "step_times", "expected step_times or throughputs, trace"),
-        ({"step_times": THROUGHPUTS, "gpus": 8}, "step_times", "no line of the trace names one of the models"),
-        ({"step_times": THROUGHPUTS, "gpus": 8, "batch": 3}, "batch", "a batch size of their own"),
+        ({"machines": 999}, "machines", "expected one of your traces, got 999"),
+        ({"trace": MACHINES, "gpus": 8}, "trace", "expected a trace with jobs, got machines"),
+        ({"step_times": QUOTAS, "gpus": 8}, "step_times", "expected a trace with step_times or throughputs"),
+        ({"step_times": THROUGHPUTS, "gpus": 8}, "step_times", "expected step times of a model that the trace names"),
+        ({"step_times": THROUGHPUTS, "gpus": 8, "batch": 3}, "batch", "their own batch sizes"),
         ({"step_times": SIA, "gpus": 8, "batch": 0}, "batch", "expected 1 to"),
-        ({"step_times": SIA, "gpus": 8, "reference": "v100"}, "reference", "no throughputs are beside this trace"),
-        ({"gpus": 8, "batch": 3}, "batch", "expected step times beside it"),
-        ({"quotas": QUOTAS, "gpus": 8}, "quotas", "where a trace names none; this one does"),
+        (
+            {"step_times": SIA, "gpus": 8, "reference": "v100"},
+            "reference",
+            "expected no reference without throughputs, got one",
+        ),
+        ({"gpus": 8, "batch": 3}, "batch", "expected no batch without step times, got one"),
+        ({"quotas": QUOTAS, "gpus": 8}, "quotas", "expected no quotas with a trace that names tenants"),
     ],
 )
 def test_what_is_wrong_with_files_beside_a_trace_is_named(alice: User, more: Any, field: str, words: str) -> None:
@@ -168,16 +172,16 @@ def test_what_is_wrong_with_files_beside_a_trace_is_named(alice: User, more: Any
 
     workload = {"trace": jobs.pk, **{name: number(name, value) for name, value in more.items()}}
     with pytest.raises(InvalidField) as refused:
-        asked(alice, matrix(workloads=[workload]))
+        submitted(alice, matrix(workloads=[workload]))
     assert refused.value.field == f"workloads[0].{field}"
-    assert words.replace("trace 1 ", f"trace {jobs.pk} ") in refused.value.problem
+    assert words.replace("trace 1 ", f"trace {jobs.pk}") in refused.value.problem
 
 
 def test_the_machines_of_a_trace_are_servers_and_stay_while_they_are_named(alice: User) -> None:
     listed, _ = upload.keep(alice, MACHINES, label="", source="spec.csv")
     assert (listed.kind, listed.records, listed.malformed_lines) == ("machines", 2, 1)
     workload = {"trace": uploaded(alice).pk, "machines": listed.pk}
-    (kept,) = asked(alice, matrix(workloads=[workload])).matrix["workloads"]
+    (kept,) = submitted(alice, matrix(workloads=[workload])).matrix["workloads"]
     assert kept["machines"] == listed.pk
     assert kept["title"] == "forty jobs on spec.csv (1 line malformed)"
     assert TraceSource.from_json(kept["source"]).servers().servers == ("m1-0", "m3-1")
@@ -187,13 +191,13 @@ def test_the_machines_of_a_trace_are_servers_and_stay_while_they_are_named(alice
 
 def test_a_policy_that_runs_no_rings_is_refused_for_them(alice: User) -> None:
     body = matrix(workloads=[{"trace": uploaded(alice).pk, "gpus": 8, "ring": True}])
-    with pytest.raises(InvalidField, match="dps runs no jobs of kind ring"):
-        asked(alice, body)
+    with pytest.raises(InvalidField, match="expected a policy that runs ring jobs"):
+        submitted(alice, body)
 
 
 def test_the_servers_of_a_cluster_are_kept_as_they_are_now(alice: User) -> None:
     import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
-    experiment = asked(alice, matrix(workloads=[{"trace": uploaded(alice).pk, "cluster": "lab"}],
+    experiment = submitted(alice, matrix(workloads=[{"trace": uploaded(alice).pk, "cluster": "lab"}],
                                      policies=[{"name": "fifo"}]))  # fmt: skip
     source = TraceSource.from_json(experiment.matrix["workloads"][0]["source"])
     assert source.servers().servers
@@ -202,12 +206,12 @@ def test_the_servers_of_a_cluster_are_kept_as_they_are_now(alice: User) -> None:
 
 def test_somebody_elses_trace_is_not_there(alice: User) -> None:
     trace = uploaded(make_user("bob"))
-    with pytest.raises(InvalidField, match="no trace"):
-        asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+    with pytest.raises(InvalidField, match="expected one of your traces"):
+        submitted(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
 
 
 def test_one_that_was_deleted_meanwhile_is_not_asked_for_again(alice: User) -> None:
-    seen = asked(alice)
+    seen = submitted(alice)
     requests.delete(Experiment.objects.get(pk=seen.pk))
     requests.delete(seen)
     with pytest.raises(WrongState, match="was deleted"):
@@ -216,7 +220,7 @@ def test_one_that_was_deleted_meanwhile_is_not_asked_for_again(alice: User) -> N
 
 
 def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice: User) -> None:
-    first = asked(alice)
+    first = submitted(alice)
     second = requests.rerun(alice, first)
     Experiment.objects.get(pk=first.pk).delete()
     assert requests.rerun(alice, second).rerun_of == second
@@ -224,9 +228,9 @@ def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice
 
 def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MOST_OPEN", 11)
-    asked(alice)
+    submitted(alice)
     with pytest.raises(TooManyOpen):
-        asked(alice)
+        submitted(alice)
     assert Run.objects.count() == 6, "nothing of the second is left"
 
 
@@ -256,7 +260,7 @@ def test_what_is_no_trace_is_refused(alice: User, text: str) -> None:
 
 def test_a_trace_that_an_experiment_reads_stays(alice: User) -> None:
     trace = uploaded(alice)
-    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+    experiment = submitted(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
     with pytest.raises(WrongState):
         upload.delete(trace)
     experiment.delete()

@@ -1,4 +1,4 @@
-"""A figure keeps every run, judges by what it measured, and refuses numbers that are none."""
+"""A figure keeps every run, judges by what it measured, and refuses NaN and infinity."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,14 @@ from studies.papers.figure import Data, Scale, Series, Task, Verdict, found
 
 
 def test_a_sweep_keeps_every_run_of_every_point_and_seed() -> None:
-    told: list[tuple[int, int]] = []
-    task = Task(seeds=(3, 5), progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    task = Task(seeds=(3, 5), progress=lambda done, total: reported.append((done, total)))
     data = task.sweep((10, 20), lambda x, seed: {"sum": x + seed, "product": x * seed})
     assert data["sum"].x == (10, 20)
     assert data["sum"].samples.tolist() == [[13, 15], [23, 25]]
     assert data["product"].mean.tolist() == [40, 80]
     assert data["product"].total == 60
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert reported == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

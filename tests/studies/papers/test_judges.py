@@ -41,12 +41,12 @@ class Case:
 
 
 def dps(mine: Numbers, fifo: Numbers, drf: Numbers) -> Mapping[str, Numbers]:
-    return {"DPS": mine, "DPS, learned prices": mine, "FIFO": fifo, "DRF": drf}
+    return {"DPS": mine, "DPS, quantile prices": mine, "FIFO": fifo, "DRF": drf}
 
 
 def oasis_by_jobs(mine: Numbers, best: Numbers) -> Mapping[str, Numbers]:
     others = {name: tuple(0.5 * number for number in best) for name in ("FIFO", "DRF", "RRH")}
-    return {"OASiS": mine, "OASiS, learned prices": mine, **others, "Dorm": best}
+    return {"OASiS": mine, "OASiS, quantile prices": mine, **others, "Dorm": best}
 
 
 def lateness(mine: float, other: float, spread: float, others_spread: float) -> Mapping[str, Numbers]:
@@ -56,11 +56,11 @@ def lateness(mine: float, other: float, spread: float, others_spread: float) -> 
     }
 
 
-LATENESS_X = ("OASiS", "OASiS, learned prices", "FIFO")
+LATENESS_X = ("OASiS", "OASiS, quantile prices", "FIFO")
 
 
 def optimum(*shares: float) -> Mapping[str, Numbers]:
-    return {f"{name}, priorities 1 to 10": shares for name in ("OASiS", "OASiS, learned prices")}
+    return {f"{name}, priorities 1 to 10": shares for name in ("OASiS", "OASiS, quantile prices")}
 
 
 def misjudged(scarce: float, plenty: float) -> Mapping[str, Numbers]:
@@ -93,7 +93,7 @@ def course(
     }
 
 
-def quotients(*by_speed: Numbers) -> Mapping[str, Numbers]:
+def competitive_ratios(*by_speed: Numbers) -> Mapping[str, Numbers]:
     names = ("epsilon = 0", "epsilon = 0.2", "epsilon = 0.5")
     fractional = dict(zip(names, by_speed, strict=True))
     return fractional | {f"{name}, time of jobs": (2.0,) * len(by_speed[0]) for name in names}
@@ -179,10 +179,12 @@ CASES = (
     Case("preemptive", "11", DIRECTION, "all workers, nearly as long", course(97, 98, 100, 1.0, 0.6)),
     Case("preemptive", "11", NOT, "SRTF uses all workers, too", course(75, 98, 100, 1.0, 1.0)),
     Case("preemptive", "11", NOT, "it takes longer", course(99, 98, 100, 1.0, 0.6)),
-    Case("preemptive", "12", REPRODUCED, "low, steady, falling", quotients((1.5, 1.6), (1.2, 1.3), (1.0, 1.05))),
-    Case("preemptive", "12", DIRECTION, "high", quotients((1.8, 1.9), (1.5, 1.6), (1.3, 1.3))),
-    Case("preemptive", "12", NOT, "no lower with speed", quotients((1.5, 1.6), (1.5, 1.6), (1.0, 1.05))),
-    Case("preemptive", "12", NOT, "unsteady", quotients((1.2, 1.6), (1.1, 1.3), (1.0, 1.05))),
+    Case(
+        "preemptive", "12", REPRODUCED, "low, steady, falling", competitive_ratios((1.5, 1.6), (1.2, 1.3), (1.0, 1.05))
+    ),
+    Case("preemptive", "12", DIRECTION, "high", competitive_ratios((1.8, 1.9), (1.5, 1.6), (1.3, 1.3))),
+    Case("preemptive", "12", NOT, "no lower with speed", competitive_ratios((1.5, 1.6), (1.5, 1.6), (1.0, 1.05))),
+    Case("preemptive", "12", NOT, "unsteady", competitive_ratios((1.2, 1.6), (1.1, 1.3), (1.0, 1.05))),
     # Weighted completion
     Case("weighted-completion", "2", REPRODUCED, "30 % less", totals((7, 14), (6, 6), (10, 20))),
     Case("weighted-completion", "2", DIRECTION, "20 % less", totals((8, 16), (6, 6), (10, 20))),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduling.offline import Covers, Question
+from scheduling.offline import Covers, OfflineProblem
 from scheduling.policies.base import Policy
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.dps import Dps
@@ -43,16 +43,16 @@ def test_a_run_counts_what_is_complete_by_the_end(policy: Policy, work: Workload
 
 def test_nobody_has_more_than_the_best(work: Workload) -> None:
     welfare = [run(policy, work.bids, work.inventory, slots=SLOTS, until=SLOTS).welfare for policy in (Dps(), Fifo())]
-    question = Question(work.bids, work.inventory, 0, SLOTS, covers=Covers.RIGID, open_end=False)
-    shares = share_of_best(welfare, question)
+    problem = OfflineProblem(work.bids, work.inventory, 0, SLOTS, covers=Covers.RIGID, open_end=False)
+    shares = share_of_best(welfare, problem)
     assert all(0 < share <= 1 + 1e-9 for share in shares)
     assert shares[0] / shares[1] == pytest.approx(welfare[0] / welfare[1])
 
 
 def test_where_nobody_could_have_any_the_share_is_whole(work: Workload) -> None:
     late = by_end(work.bids, 0)
-    question = Question(late, work.inventory, 0, SLOTS, covers=Covers.RIGID, open_end=False)
-    assert share_of_best([0.0], question) == (1.0,)
+    problem = OfflineProblem(late, work.inventory, 0, SLOTS, covers=Covers.RIGID, open_end=False)
+    assert share_of_best([0.0], problem) == (1.0,)
 
 
 def test_numbers_are_listed_in_words() -> None:

@@ -37,7 +37,7 @@ def tiny(**more: Any) -> Any:
     return {"instance": deepcopy(TINY), "seconds": 5, **more}
 
 
-def asked(owner: User, body: Any = None) -> Plan:
+def submitted(owner: User, body: Any = None) -> Plan:
     """A plan that waits."""
     return submit_plan(owner, PlanRequest.from_json(body or tiny()))
 
@@ -45,7 +45,7 @@ def asked(owner: User, body: Any = None) -> Plan:
 @pytest.fixture
 def done(alice: User) -> Plan:
     """A plan that is there."""
-    plan = asked(alice)
+    plan = submitted(alice)
     assert compute_here()
     plan.refresh_from_db()
     return plan

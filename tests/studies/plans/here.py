@@ -6,7 +6,7 @@ from studies.background import states
 from studies.background.processes import conclude
 from studies.job_tables import PLANS
 from studies.split_learning.plans.child import answer
-from studies.split_learning.plans.computing import Course, order_of
+from studies.split_learning.plans.computing import PlanProgress, order_of
 
 
 def compute_here() -> bool:
@@ -14,7 +14,7 @@ def compute_here() -> bool:
     attempt = states.claim_next(PLANS)
     if attempt is None:
         return False
-    course = Course()
-    answer(order_of(attempt), Event(), course.take)
-    conclude(attempt, course)
+    progress = PlanProgress()
+    answer(order_of(attempt), Event(), progress.take)
+    conclude(attempt, progress)
     return True

@@ -1,4 +1,4 @@
-"""Plans through REST: asked for as JSON and CSV, read, listed, cancelled, deleted, and refused in words."""
+"""Plans through REST: create from JSON and CSV, read, list, cancel, delete, and errors."""
 
 from copy import deepcopy
 from typing import Any
@@ -11,13 +11,13 @@ from rest_framework.test import APIClient
 from cluster.models import Capacity, Resource
 from scheduling.split_learning.document import read_split_learning
 from studies.background.models import JobState
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.split_learning.plans import submission as asking
 from studies.split_learning.plans.extra_helper import best_helper, one_more_helper
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper
 from tests.auctions.worlds import make_cluster
-from tests.studies.plans.conftest import URL, asked, tiny
+from tests.studies.plans.conftest import URL, submitted, tiny
 from tests.studies.plans.here import compute_here
 
 
@@ -76,13 +76,13 @@ def test_an_empty_table_is_refused(api: APIClient) -> None:
     [
         ("helper,client", "helper,customer", "line 1", "columns"),
         ("vm,camera,,2,7,3,3,5,8\n", "", "rows", "helper vm, client camera"),
-        ("vm,camera,,2,7", "vm,phone,,2,7", "line 3", "already"),
+        ("vm,camera,,2,7", "vm,phone,,2,7", "line 3", "expected each pair once"),
         ("vm,camera,,2,7", "vm,camera,,2,-7", "line 3, release", "whole slots"),
         ("vm,camera,,2,7", "vm,camera,,2,7.5", "line 3, release", "whole slots"),
-        ("vm,camera,,2,7", "vm,camera,9,2,7", "line 3, memory_gb", "vm had 8 before"),
+        ("vm,camera,,2,7", "vm,camera,9,2,7", "line 3, memory_gb", "expected 8 as in earlier rows of helper vm"),
         ("vm,camera,,2,7", "vm,camera,,2", "line 3", "cells"),
         ("vm,camera", ",camera", "line 3, helper", "missing"),
-        ("vm,camera", '"vm,camera', "line 5", "not CSV"),
+        ("vm,camera", '"vm,camera', "line 5", "expected CSV"),
         ("laptop,phone,4", "laptop,phone,", "instance.helpers[1].memory_gb", "missing"),
         ("vm,camera,,2,7", "vm,camera,,many,7", "instance.clients[1].demand_gb", "camera"),
     ],
@@ -106,7 +106,7 @@ WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("seed",), -1, "seed", "0 to"),
     (("label",), "x" * 121, "label", "120"),
     (("surprise",), 1, "surprise", "unknown"),
-    (("cluster",), "mars", "cluster", "no cluster"),
+    (("cluster",), "mars", "cluster", "expected a cluster, got 'mars'"),
     (("instance",), [], "instance", "object"),
     (("instance", "helpers"), [], "instance.helpers", "expected 1 to"),
     (("instance", "release", 1, 2), -3, "instance.release[1][2]", "helper laptop, client tablet"),
@@ -180,7 +180,7 @@ def test_helpers_of_a_cluster_are_its_servers_and_have_their_memory(api: APIClie
 
 
 def test_a_waiting_plan_is_cancelled_at_once_and_only_once(api: APIClient, alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     answer = api.post(f"{URL}/{plan.pk}/cancel")
     assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
     again = api.post(f"{URL}/{plan.pk}/cancel")
@@ -190,7 +190,7 @@ def test_a_waiting_plan_is_cancelled_at_once_and_only_once(api: APIClient, alice
 
 
 def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
-    plans = [asked(alice, tiny(method=name)) for name in ("exact", "random", "random")]
+    plans = [submitted(alice, tiny(method=name)) for name in ("exact", "random", "random")]
     api.post(f"{URL}/{plans[2].pk}/cancel")
     first = api.get(f"{URL}?page_size=2").json()
     assert [row["id"] for row in first["results"]] == [plans[2].pk, plans[1].pk]
@@ -212,7 +212,7 @@ def test_nobody_has_more_than_so_many_under_way(api: APIClient, monkeypatch: pyt
 
 
 def test_a_stranger_sees_nothing(charlie: APIClient, alice: User) -> None:
-    plan = asked(alice, tiny(label="secret"))
+    plan = submitted(alice, tiny(label="secret"))
     assert charlie.get(URL).json()["results"] == []
     for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/schedule.csv")):
         assert getattr(charlie, method)(f"{URL}/{plan.pk}{path}").status_code == 404
@@ -237,16 +237,16 @@ def test_large_instances_are_read_and_too_large_ones_refused(api: APIClient) -> 
 
 
 def test_other_methods_are_asked_once_each(alice: User) -> None:
-    plan = asked(alice, tiny(seed=4))
+    plan = submitted(alice, tiny(seed=4))
     others = compare_methods(alice, plan)
     assert {other.method for other in others} | {plan.method} >= {"exact", "balanced-greedy", "random"}
     assert all(other.instance == plan.instance and other.seed == 4 for other in others)
-    assert all((other.of, other.question) == (plan, Question.METHOD) for other in others)
+    assert all((other.of, other.comparison) == (plan, ComparisonKind.METHOD) for other in others)
     assert compare_methods(alice, plan) == []
 
 
 def test_another_helper_is_a_copy_of_the_best_one_and_never_makes_it_longer(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     one, two = (submit_extra_helper(alice, plan) for _ in range(2))
     assert (one.helpers, two.helpers) == (3, 4)
     assert [row["name"] for row in two.instance["helpers"]] == ["vm", "laptop", "vm copy 1", "vm copy 2"]

@@ -1,4 +1,4 @@
-"""What is compared with a plan through REST: methods, one more helper, lengths of slots; asked once, read together."""
+"""Comparisons of a plan through REST: other methods, one more helper, other lengths of slots."""
 
 import numpy as np
 import pytest
@@ -16,14 +16,14 @@ from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.noise import Draws, noise_of
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
-from tests.studies.plans.conftest import URL, asked, tiny
+from tests.studies.plans.conftest import URL, submitted, tiny
 from tests.studies.plans.here import compute_here
 
 SCENARIO = {"number": 2, "model": "vgg19", "clients": 3, "helpers": 2, "seed": 3, "slot_ms": 400}
 
 
 def test_methods_are_asked_once_and_stand_side_by_side(api: APIClient, alice: User) -> None:
-    plan = asked(alice, tiny(method="balanced-greedy"))
+    plan = submitted(alice, tiny(method="balanced-greedy"))
     where = f"{URL}/{plan.pk}"
     assert api.get(f"{where}/comparisons").json() == {"methods": [], "helpers": [], "slots": [], "replanned": []}
     first, again = (api.post(f"{where}/methods") for _ in range(2))
@@ -33,14 +33,14 @@ def test_methods_are_asked_once_and_stand_side_by_side(api: APIClient, alice: Us
         pass
     rows = api.get(f"{where}/comparisons").json()["methods"]
     assert [row["plan"]["id"] for row in rows] == [plan.pk, *(row["id"] for row in first.json()["submitted"])]
-    assert {row["plan"]["question"] for row in rows[1:]} == {"method"}
+    assert {row["plan"]["comparison"] for row in rows[1:]} == {"method"}
     best = {row["plan"]["method"]: row["above_bound"] for row in rows}
     assert best["exact"] == 0.0
     assert all(above is None or above >= 0 for above in best.values())
 
 
 def test_each_helper_that_is_asked_for_is_one_more_but_a_key_is_one_request(api: APIClient, alice: User) -> None:
-    where = f"{URL}/{asked(alice).pk}"
+    where = f"{URL}/{submitted(alice).pk}"
     first, again, next_one = (
         api.post(f"{where}/helpers", headers={"Idempotency-Key": key}) for key in ("one", "one", "two")
     )
@@ -56,7 +56,7 @@ def test_each_helper_that_is_asked_for_is_one_more_but_a_key_is_one_request(api:
 
 
 def test_who_asks_for_a_helper_meanwhile_gets_another_number(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     sizes = []
 
     def other_first(instance: Instance) -> Instance:
@@ -89,18 +89,18 @@ def test_lengths_that_nothing_may_have_are_left_out(alice: User) -> None:
 
 
 def test_what_cannot_be_compared_is_refused_in_words(api: APIClient, alice: User) -> None:
-    where = f"{URL}/{asked(alice).pk}"
+    where = f"{URL}/{submitted(alice).pk}"
     answer = api.post(f"{where}/slots")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == "slot_ms"
-    assert "given in slots" in answer.json()["errors"][0]["message"]
+    assert "got one with times in slots" in answer.json()["errors"][0]["message"]
     assert api.post(f"{where}/methods", {"method": "exact"}, format="json").status_code == 400
     assert api.get(f"{where}/comparisons?colour=1").status_code == 400
     assert api.post(f"{URL}/99999/methods").status_code == 404
 
 
 def test_too_many_at_once_are_refused(api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = f"{URL}/{asked(alice).pk}"
+    where = f"{URL}/{submitted(alice).pk}"
     monkeypatch.setattr(asking, "MOST_OPEN", 2)
     assert api.post(f"{where}/methods").status_code == 429
     assert Plan.objects.count() == 1
@@ -118,10 +118,10 @@ def test_nothing_is_asked_beside_a_plan_that_was_deleted(alice: User) -> None:
 def test_times_that_would_be_too_long_under_noise_are_blamed_on_the_spread(alice: User) -> None:
     body = tiny()
     body["instance"]["tail"] = np.full((2, 3), 10**9).tolist()
-    plan = asked(alice, body)
+    plan = submitted(alice, body)
     assert compute_here()
     plan.refresh_from_db()
-    with pytest.raises(InvalidField, match="more than an instance may have") as refused:
+    with pytest.raises(InvalidField, match="expected a spread with times that an instance may have") as refused:
         noise_of(plan, Draws(spread=0.5, count=3))
     assert refused.value.field == "spread"
     assert noise_of(plan, Draws(spread=0.0, count=3)).draws

@@ -17,8 +17,8 @@ from studies.background.models import JobState, Stage
 from studies.job_tables import PLANS
 from studies.models import Plan
 from studies.split_learning.plans import child, computing, readings
-from studies.split_learning.plans.computing import Course, compute_next
-from tests.studies.plans.conftest import asked, large, tiny
+from studies.split_learning.plans.computing import PlanProgress, compute_next
+from tests.studies.plans.conftest import large, submitted, tiny
 from tests.studies.plans.here import compute_here
 
 
@@ -29,7 +29,7 @@ def after(plan: Plan) -> Plan:
 
 @pytest.mark.thorough
 def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     assert compute_next()
     plan = after(plan)
     assert plan.state == JobState.COMPLETED, plan.error
@@ -43,7 +43,7 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
 
 @pytest.mark.thorough
 def test_the_process_finds_what_the_core_finds(alice: User) -> None:
-    plans = [asked(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
+    plans = [submitted(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
     while compute_next():
         pass
     for plan in map(after, plans):
@@ -56,7 +56,7 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     body = tiny(method="exact")
     for helper in body["instance"]["helpers"]:
         helper["memory_gb"] = 3.25  # together as much as is needed, but for two clients at one helper too little
-    plan = asked(alice, body)
+    plan = submitted(alice, body)
     assert compute_next()
     plan = after(plan)
     assert plan.state == JobState.FAILED
@@ -66,7 +66,7 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
 
 @pytest.mark.thorough
 def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has(alice: User) -> None:
-    plan = asked(alice, large())
+    plan = submitted(alice, large())
     cancelled_at: list[float] = []
 
     def somebody_cancels() -> bool:
@@ -88,7 +88,7 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
 def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     monkeypatch.setattr(computing, "COMMAND", ("sleep", "60"))
     monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 60.0)
 
@@ -107,12 +107,12 @@ def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
 def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done, plan = asked(alice), asked(alice)
+    done, plan = submitted(alice), submitted(alice)
     assert compute_here()
     result = after(done).result
     assert result is not None
-    told = result | {"lower_bound": 20}
-    rows = [{"ready": True}, {"step": [0.1, 20, 27, "found"]}, {"best": told}, {"step": [0.2, 21, 27, "bound"]}]
+    reported = result | {"lower_bound": 20}
+    rows = [{"ready": True}, {"step": [0.1, 20, 27, "found"]}, {"best": reported}, {"step": [0.2, 21, 27, "bound"]}]
     script = "".join(f"echo '{json.dumps(row)}'; " for row in rows)
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", f"{script} exec sleep 60"))
     monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 0.0)
@@ -124,14 +124,14 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
 
     assert compute_next(somebody_cancels)
     assert (after(plan).state, plan.makespan, plan.lower_bound) == (JobState.CANCELLED, 27, 21)
-    assert plan.result == told | {"lower_bound": 21}
+    assert plan.result == reported | {"lower_bound": 21}
 
 
 def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
-    printed = "HighsMipSolverData: a line that nobody asked for"
+    printed = "HighsMipSolverData: a line of the solver"
     script = (
-        "import os; from studies.background.child import own_output; told = own_output();"
-        f" os.write(1, b'{printed}'); told.write('{{}}\\n'); told.flush(); print('{printed}')"
+        "import os; from studies.background.child import own_output; reported = own_output();"
+        f" os.write(1, b'{printed}'); reported.write('{{}}\\n'); reported.flush(); print('{printed}')"
     )
     ended = run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("{}\n", f"{printed}{printed}\n")
@@ -139,21 +139,21 @@ def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
 
 def test_plans_are_told_as_they_become_better_but_not_all_the_time() -> None:
     plan = answer_of(read_split_learning(tiny()["instance"]), "balanced-greedy", left=lambda: 5.0, seed=1).plan
-    told: list[int] = []
-    better = child.Better(lambda row: told.append(row["best"]["makespan"]))
+    reported: list[int] = []
+    better = child.Better(lambda row: reported.append(row["best"]["makespan"]))
     better.look(plan, 1)
     better.not_before = 0.0
     better.look(plan, 2)
-    assert told == [plan.makespan], "the second is no better"
+    assert reported == [plan.makespan], "the second is no better"
     better.makespan = plan.makespan + 1
     better.look(plan, 2)
     better.makespan = plan.makespan + 1
     better.look(plan, 2)
-    assert len(told) == 2, "the last was told just now"
+    assert len(reported) == 2, "the last was reported just now"
 
 
 def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
-    plan = asked(alice, large())
+    plan = submitted(alice, large())
 
     def somebody_deletes() -> bool:
         Plan.objects.filter(pk=plan.pk).delete()
@@ -167,7 +167,7 @@ def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
 
 @pytest.mark.thorough
 def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     assert compute_next(stopping=lambda: True)
     assert after(plan).state == JobState.QUEUED
     assert compute_next()
@@ -176,7 +176,7 @@ def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
 
 @pytest.mark.thorough
 def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_lost(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     dead = states.claim_next(PLANS)
     assert dead is not None
     assert states.claim_next(PLANS) is None, "its worker may live"
@@ -191,7 +191,7 @@ def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_los
 
 
 def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     for _ in range(states.MOST_ATTEMPTS):
         assert states.claim_next(PLANS) is not None
         _age(plan)
@@ -201,7 +201,7 @@ def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
 
 
 def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_next()
     assert after(plan).state == JobState.FAILED
@@ -210,7 +210,7 @@ def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch:
 
 @pytest.mark.thorough
 def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", "echo '{\"ready\": true}'; exec sleep 60"))
     monkeypatch.setattr(computing, "LONGEST_ANSWER_S", -4.5)
     assert compute_next()
@@ -219,7 +219,7 @@ def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.Mo
 
 
 def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     assert states.claim_next(PLANS) is not None
     states.cancel(PLANS, plan.pk)
     _age(plan)
@@ -228,7 +228,7 @@ def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(
 
 
 def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked(alice), asked(alice)
+    submitted(alice), submitted(alice)
     assert states.claim_next(PLANS) is not None
     assert states.claim_next(PLANS) is None
     monkeypatch.setattr("django.conf.settings.PLANS_AT_ONCE", None)
@@ -236,15 +236,15 @@ def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pyte
 
 
 def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest() -> None:
-    course = Course()
+    progress = PlanProgress()
     for second in range(10):
-        course.take({"step": [second, 5, 9, "search"]})
-    course.take({"step": [10, 6, 9, "proof"]})
-    assert [step[0] for step in course.steps] == [0, 9, 10]
+        progress.take({"step": [second, 5, 9, "search"]})
+    progress.take({"step": [10, 6, 9, "proof"]})
+    assert [step[0] for step in progress.steps] == [0, 9, 10]
     for second in range(11, 3000):
-        course.take({"step": [second, second, 5000, "proof"]})
-    assert len(course.steps) <= computing.MOST_STEPS
-    assert (course.steps[0][0], course.steps[-1][0]) == (0, 2999)
+        progress.take({"step": [second, second, 5000, "proof"]})
+    assert len(progress.steps) <= computing.MOST_STEPS
+    assert (progress.steps[0][0], progress.steps[-1][0]) == (0, 2999)
 
 
 def _age(plan: Plan) -> None:

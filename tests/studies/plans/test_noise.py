@@ -10,7 +10,7 @@ from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.split_learning.plans.noise import FEWEST_DRAWS, MOST_DRAWS, Draws, few_draws, noise_of
 from studies.split_learning.plans.stored import NothingYet, core_plan
-from tests.studies.plans.conftest import URL, asked
+from tests.studies.plans.conftest import URL, submitted
 
 
 def test_the_stored_plan_is_the_one_that_was_computed(done: Plan) -> None:
@@ -22,21 +22,26 @@ def test_the_stored_plan_is_the_one_that_was_computed(done: Plan) -> None:
 
 def test_noise_is_drawn_alike_and_never_beats_the_bound(api: APIClient, done: Plan) -> None:
     path = f"{URL}/{done.pk}/noise?spread=0.3&draws=7&seed=5"
-    told = api.get(path).json()
-    assert told == api.get(path).json()
-    assert (told["spread"], told["seed"], told["planned"], len(told["draws"])) == (0.3, 5, done.makespan, 7)
+    answered = api.get(path).json()
+    assert answered == api.get(path).json()
+    assert (answered["spread"], answered["seed"], answered["planned"], len(answered["draws"])) == (
+        0.3,
+        5,
+        done.makespan,
+        7,
+    )
     for kind in ("priorities", "first_come", "replanned", "bound"):
-        found = [draw[kind] for draw in told["draws"]]
-        assert told[kind] == {"mean": pytest.approx(sum(found) / 7), "worst": max(found)}
-    for draw in told["draws"]:
+        found = [draw[kind] for draw in answered["draws"]]
+        assert answered[kind] == {"mean": pytest.approx(sum(found) / 7), "worst": max(found)}
+    for draw in answered["draws"]:
         assert draw["bound"] <= min(draw["replanned"], draw["priorities"], draw["first_come"])
     other = api.get(path.replace("seed=5", "seed=6")).json()
-    assert other["draws"] != told["draws"]
+    assert other["draws"] != answered["draws"]
 
 
 def test_without_noise_priorities_keep_what_was_planned(api: APIClient, done: Plan) -> None:
-    told = api.get(f"{URL}/{done.pk}/noise?spread=0&draws=2").json()
-    assert told["priorities"] == {"mean": done.makespan, "worst": done.makespan}
+    answered = api.get(f"{URL}/{done.pk}/noise?spread=0&draws=2").json()
+    assert answered["priorities"] == {"mean": done.makespan, "worst": done.makespan}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_what_cannot_be_drawn_is_named(api: APIClient, done: Plan, query: str, f
 
 
 def test_a_plan_that_is_not_there_cannot_be_disturbed(api: APIClient, alice: User) -> None:
-    waiting = asked(alice)
+    waiting = submitted(alice)
     answer: Any = api.get(f"{URL}/{waiting.pk}/noise")
     assert answer.status_code == 404
     assert "queued" in answer.json()["detail"]

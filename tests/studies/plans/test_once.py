@@ -13,7 +13,7 @@ from studies.models import Plan
 from studies.split_learning.api.examples import CSV
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
-from tests.studies.plans.conftest import URL, asked, tiny
+from tests.studies.plans.conftest import URL, submitted, tiny
 from tests.studies.plans.here import compute_here
 
 KEY = {"Idempotency-Key": "one"}
@@ -34,7 +34,7 @@ def test_the_same_key_and_body_are_one_plan(api: APIClient) -> None:
 
 
 def test_tables_and_plans_made_again_have_keys_too(api: APIClient, alice: User) -> None:
-    plan = asked(alice)
+    plan = submitted(alice)
     assert compute_here()
     for path, sent in ((f"{URL}?seed=3", CSV), (f"{URL}/{plan.pk}/replan", {"changes": {"drop": ["phone"]}})):
         kind: Any = {"content_type": "text/csv"} if sent is CSV else {"format": "json"}

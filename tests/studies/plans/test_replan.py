@@ -1,4 +1,4 @@
-"""Plans made again: assignments are kept, changes are told, wrong ones are named."""
+"""Plans made again: assignments are kept, changes are reported, wrong ones are named."""
 
 from copy import deepcopy
 from threading import Event
@@ -13,14 +13,14 @@ from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.background import states
 from studies.job_tables import PLANS
-from studies.models import Plan, Question
+from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.changes import read_changed
 from studies.split_learning.plans.child import answer
 from studies.split_learning.plans.computing import order_of
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper, submit_replan
-from tests.studies.plans.conftest import URL, asked
+from tests.studies.plans.conftest import URL, submitted
 from tests.studies.plans.here import compute_here
 
 INSTANCE = read_split_learning(TINY)
@@ -39,19 +39,24 @@ def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) ->
     body = {"changes": {"drop": ["phone"], "slower_helpers": {"vm": 5}}}
     assert api.post(f"{URL}/{done.pk}/replan", body, format="json").status_code == 202
     attempt = states.claim_next(PLANS)
-    told: list[Any] = []
+    answered: list[Any] = []
     assert attempt is not None
-    answer(order_of(attempt), Event(), told.append)
-    first = next(row["best"] for row in told if "best" in row)
+    answer(order_of(attempt), Event(), answered.append)
+    first = next(row["best"] for row in answered if "best" in row)
     assert [row["what"] for row in first["changes"] if row["client"] == "phone"] == ["dropped"]
-    assert first["summary"] == told[-1]["plan"]["summary"]
+    assert first["summary"] == answered[-1]["plan"]["summary"]
 
 
 def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> None:
     changes = {"drop": ["phone"], "slower": {"camera": 2}, "join": [{"name": "drone", "like": "tablet"}]}
-    told = made(api, done, changes)
-    assert (told["state"], told["of"], told["question"], told["method"]) == ("completed", done.pk, "replan", "replan")
-    rows = {row["client"]: row for row in told["result"]["changes"]}
+    answered = made(api, done, changes)
+    assert (answered["state"], answered["of"], answered["comparison"], answered["method"]) == (
+        "completed",
+        done.pk,
+        "replan",
+        "replan",
+    )
+    rows = {row["client"]: row for row in answered["result"]["changes"]}
     assert {name: row["what"] for name, row in rows.items()} == {
         "phone": "dropped",
         "camera": "kept",
@@ -59,21 +64,21 @@ def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> N
         "drone": "joined",
     }
     before = {row["client"]: row for row in api.get(f"{URL}/{done.pk}").json()["result"]["clients"]}
-    now = {row["client"]: row for row in told["result"]["clients"]}
+    now = {row["client"]: row for row in answered["result"]["clients"]}
     for name in ("camera", "tablet"):
         assert now[name]["helper"] == before[name]["helper"]
         assert rows[name]["completion_before"] == before[name]["completion"]
         assert rows[name]["completion"] == now[name]["completion"]
     assert rows["phone"]["helper"] is rows["phone"]["completion"] is None
-    assert told["lower_bound"] <= told["result"]["from_scratch"] <= told["makespan"]
-    assert told["steps"][0]["note"] == "2 kept, 1 joined, 1 dropped"
+    assert answered["lower_bound"] <= answered["result"]["from_scratch"] <= answered["makespan"]
+    assert answered["steps"][0]["note"] == "2 kept, 1 joined, 1 dropped"
 
 
 def test_who_had_a_helper_that_is_gone_moves(api: APIClient, done: Plan) -> None:
     assert done.result is not None
     stay = {"vm": 0, "laptop": 1}
-    told = made(api, done, {"gone": ["laptop"]})
-    for row, helper in zip(told["result"]["changes"], done.result["assignment"], strict=True):
+    answered = made(api, done, {"gone": ["laptop"]})
+    for row, helper in zip(answered["result"]["changes"], done.result["assignment"], strict=True):
         assert row["what"] == ("kept" if helper == stay["vm"] else "moved")
         assert row["helper"] == "vm"
 
@@ -110,11 +115,11 @@ def test_a_plan_made_again_is_planned_further(alice: User, done: Plan) -> None:
     while compute_here():
         pass
     again.refresh_from_db()
-    assert (again.question, again.makespan is None) == (Question.REPLAN, False)
+    assert (again.comparison, again.makespan is None) == (ComparisonKind.REPLAN, False)
 
 
 def test_a_plan_that_is_not_there_is_not_made_again(api: APIClient, alice: User) -> None:
-    waiting = asked(alice)
+    waiting = submitted(alice)
     answer = api.post(f"{URL}/{waiting.pk}/replan", {"changes": {"drop": ["phone"]}}, format="json")
     assert answer.status_code == 409
     assert "queued" in answer.json()["detail"]
@@ -146,18 +151,18 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
     [
         ({}, "changes", "at least one"),
         ({"drop": []}, "changes", "at least one"),
-        ({"drop": ["fridge"]}, "changes.drop[0]", "no client 'fridge'; there are phone"),
+        ({"drop": ["fridge"]}, "changes.drop[0]", "expected a client (phone"),
         ({"drop": "phone"}, "changes.drop", "list"),
-        ({"drop": ["phone", "camera", "tablet"]}, "changes.drop", "no client is left"),
-        ({"gone": ["vm", "laptop"]}, "changes.gone", "no helper is left"),
-        ({"gone": ["phone"]}, "changes.gone[0]", "no helper"),
-        ({"gone": ["vm"], "drop": ["camera"]}, "changes.demand", "clients need"),
-        ({"slower": {"fridge": 2}}, "changes.slower.fridge", "no client"),
+        ({"drop": ["phone", "camera", "tablet"]}, "changes.drop", "expected at least one client to be left, got none"),
+        ({"gone": ["vm", "laptop"]}, "changes.gone", "expected at least one helper to be left, got none"),
+        ({"gone": ["phone"]}, "changes.gone[0]", "expected a helper (vm"),
+        ({"gone": ["vm"], "drop": ["camera"]}, "changes.demand", "bytes of all clients together"),
+        ({"slower": {"fridge": 2}}, "changes.slower.fridge", "expected a client ("),
         ({"slower": {"phone": -1}}, "changes.slower.phone", "0 to 1,000"),
         ({"slower": ["phone"]}, "changes.slower", "an object"),
         ({"slower": {"phone": 1000}, "times": [{"client": "phone", "gap": 10**10}]}, "changes.times[0].gap", "0 to"),
         ({"times": [{"helper": "vm"}]}, "changes.times[0].client", "missing"),
-        ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "already"),
+        ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "expected a name that no client has"),
         ({"join": [{"name": "", "like": "camera"}]}, "changes.join[0].name", "characters"),
         ({"join": [{"name": "x"}]}, "changes.join[0]", "either like"),
         ({"join": [{"name": "x", "like": "phone", "demand_gb": 1}]}, "changes.join[0]", "either like"),

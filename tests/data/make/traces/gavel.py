@@ -49,7 +49,7 @@ MODELS = (
           "python3 cyclegan.py --dataset_path %s/monet2photo --decay_epoch 0"),
 )  # fmt: skip
 SPEED = {"k80": 0.2, "p100": 0.6, "v100": 1.0}
-"""Of a GPU type, relative to a V100."""
+"""Speed of a GPU type, relative to a V100."""
 SCALES = (1, 2, 4, 8)
 ALONE = ("Recommendation", "A3C", "CycleGAN")
 """Models that were measured on one GPU only."""

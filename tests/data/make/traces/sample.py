@@ -22,7 +22,7 @@ class Sample:
     path: str
     """Relative to `tests/data/traces`."""
     imitates: str
-    """Whose format."""
+    """The publisher whose format it has."""
     about: str
     """What makes it interesting."""
     format: str

@@ -6,8 +6,8 @@ from itertools import product
 from scheduling.split_learning.instance import Instance
 
 State = tuple[int, int, int, int, int]
-"""Of a client: slots of forward left, its pieces, when the backward pass is there (-1: not known); slots of that left,
-its pieces (-1: over, and the third says when)."""
+"""State of a client: remaining forward slots, its pieces, arrival of the backward pass (-1: not known), remaining
+backward slots, its pieces (-1: over, and the third number is the end)."""
 
 
 def least_makespan(instance: Instance) -> int | None:
@@ -58,7 +58,7 @@ class OneHelper:
         unfinished = [j for j, state in enumerate(states) if state[0] or state[3]]
         if not unfinished:
             return True
-        # One pass runs at a time, and whoever is last still has its tail.
+        # One pass runs at a time, and the last client still has its tail.
         left = sum(states[j][0] + states[j][3] for j in unfinished)
         if t + left + min(self.rows[j][2] for j in unfinished) > self.makespan:
             return False

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
-from tests.scheduling.twins.documents.numbers import Document, exact, money, transfer_slots, whole, worth
+from tests.scheduling.twins.documents.numbers import Document, exact, money, transfer_slots, value_of, whole
 from tests.scheduling.twins.documents.online import Choice, best_of
 
 Cell = tuple[int, int, str, int]
@@ -83,7 +83,7 @@ class Cluster:
                     d = self.duration(job, w, p, n, together=True)
                     if start + d <= self.T:
                         machines = n if role == "w" else 1
-                        yield worth(job["utility"], start + d - job["arrival"]) / (
+                        yield value_of(job["utility"], start + d - job["arrival"]) / (
                             machines * (d + self.convention.tail)
                         )
 
@@ -173,7 +173,7 @@ class Cluster:
 
         def found() -> Iterator[Choice]:
             for way in self.ways(job, used):
-                value = worth(job["utility"], way.completion - job["arrival"])
+                value = value_of(job["utility"], way.completion - job["arrival"])
                 yield Choice(value - way.cost, value, way.completion, way.cells)
 
         best = best_of(found())
@@ -194,7 +194,9 @@ def most_welfare(cluster: Cluster) -> Decimal:
     empty = cluster.first_usage()
     alone: list[list[tuple[Decimal, tuple[tuple[Cell, int], ...]]]] = []
     for job in jobs:
-        kept = {(worth(job["utility"], way.completion - job["arrival"]), way.cells) for way in cluster.ways(job, empty)}
+        kept = {
+            (value_of(job["utility"], way.completion - job["arrival"]), way.cells) for way in cluster.ways(job, empty)
+        }
         alone.append(sorted(kept, key=lambda row: (-row[0], row[1])))
     tops = [max((value for value, _ in rows), default=Decimal(0)) for rows in alone]
     limit = {

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from tests.scheduling.twins.documents.dps import Cluster, Usage
-from tests.scheduling.twins.documents.numbers import Document, money, whole, worth
+from tests.scheduling.twins.documents.numbers import Document, money, value_of, whole
 
 Counts = dict[int, int]
 """Machines by server."""
@@ -72,7 +72,7 @@ def printed(cluster: Cluster, job: Document, used: Usage) -> Reported | None:
                     found = cost_c(window, count) if together else cost_d(window, count, job["chunks"], ratio)
                     if found is None:
                         continue
-                    value = worth(job["utility"], a + d - job["arrival"])
+                    value = value_of(job["utility"], a + d - job["arrival"])
                     new = Reported(value - found.cost, value - window.cost(found.y, found.z))
                     if new.reported > (Decimal(0) if best is None else best.reported):
                         best = new

@@ -7,7 +7,7 @@ from typing import Any
 
 Document = dict[str, Any]
 TIE = Decimal("1e-9")
-"""Money this close is equal: what doubles cannot tell apart should not decide an expected answer."""
+"""Amounts of money this close are equal, because a difference that doubles do not resolve must not decide a case."""
 
 
 def exact(value: Any) -> Fraction:
@@ -20,7 +20,7 @@ def money(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def worth(utility: Document, elapsed: int) -> Decimal:
+def value_of(utility: Document, elapsed: int) -> Decimal:
     """What completion `elapsed` slots after arrival is worth."""
     kind = utility["type"]
     if kind == "table":

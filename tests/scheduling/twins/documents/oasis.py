@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
 
-from tests.scheduling.twins.documents.numbers import TIE, Document, exact, money, transfer_slots, whole, worth
+from tests.scheduling.twins.documents.numbers import TIE, Document, exact, money, transfer_slots, value_of, whole
 from tests.scheduling.twins.documents.online import MOST_STATES, Choice, TooManyTies, best_of
 
 Cell = tuple[str, int, int, int]
@@ -14,7 +14,7 @@ Cell = tuple[str, int, int, int]
 Usage = frozenset[tuple[Cell, Fraction]]
 """Units in use in each cell that has any."""
 Counts = tuple[int, ...]
-"""By slot: worker-slots or chunks; or by server: machines."""
+"""Worker-slots or chunks by slot, or machines by server."""
 BANDWIDTH = {"worker": "worker_bw_mbps", "ps": "ps_bw_mbps"}
 POOLS = ("worker", "ps")
 
@@ -41,7 +41,7 @@ class Cluster:
         return max(1, whole(int(job["epochs"]) * int(job["chunks"]) * self.pace(job)))
 
     def pss(self, job: Document, workers: int) -> int | None:
-        """Constraints (6) and (7): PSs for the bandwidth of so many workers, and no more PSs than workers."""
+        """Constraints (6) and (7): PSs for the bandwidth of these workers, and no more PSs than workers."""
         needed = whole(workers * exact(job["worker_bw_mbps"]) / exact(job["ps_bw_mbps"]))
         return needed if needed <= workers else None
 
@@ -72,7 +72,7 @@ class Cluster:
         everything = self.T * sum((units for row in self.capacity[pool] for units in row), Fraction(0))
         rows = []
         for job in self.document["jobs"]:
-            late = worth(job["utility"], self.T - job["arrival"])
+            late = value_of(job["utility"], self.T - job["arrival"])
             if late > 0 and self._can_be_done(job):
                 rows.append((late, self.worker_slots(job) * sum(self.demand(job, pool), Fraction(0))))
         share = min(Fraction(1), *(volume / everything for _, volume in rows))
@@ -85,7 +85,7 @@ class Cluster:
             units = exact(job[pool][r])
             if units and self._can_be_done(job):
                 slots = max(1, whole(int(job["epochs"]) * self.pace(job)))
-                offers.append(worth(job["utility"], slots - 1).ln() - money(units).ln())
+                offers.append(value_of(job["utility"], slots - 1).ln() - money(units).ln())
         return max(offers)
 
     def _can_be_done(self, job: Document) -> bool:
@@ -112,7 +112,7 @@ class Cluster:
         )
 
     def placements(self, job: Document, pool: str, t: int, count: int, used: Usage) -> tuple[Decimal, list[Counts]]:
-        """The least cost of so many machines in a slot, and every placement that costs it; none where none fits."""
+        """The least cost of these machines in a slot, with every placement of that cost; empty if none fits."""
         busy, demand, rows = dict(used), self.demand(job, pool), self.capacity[pool]
         best, found = Decimal("Infinity"), list[Counts]()
         for counts in product(range(count + 1), repeat=len(rows)):
@@ -134,7 +134,7 @@ class Cluster:
         return best, found
 
     def slot_cost(self, job: Document, t: int, workers: int, used: Usage) -> Decimal:
-        """The least cost of so many workers and their PSs in a slot."""
+        """The least cost of this number of workers and their PSs in a slot."""
         pss = self.pss(job, workers)
         if pss is None:
             return Decimal("Infinity")
@@ -157,7 +157,7 @@ class Cluster:
         def search(k: int, left: int, cost: Decimal, counts: Counts) -> Iterator[tuple[Decimal, Decimal, int, Counts]]:
             if left == 0:
                 last = first + max(i for i, n in enumerate(counts) if n)
-                value = worth(job["utility"], last - job["arrival"])
+                value = value_of(job["utility"], last - job["arrival"])
                 yield value - cost, value, last, counts
                 return
             if k == len(slots) or left > (len(slots) - k) * (len(per_slot) - 1):
@@ -186,7 +186,7 @@ class Cluster:
         return list(found.values())
 
     def _deployed(self, job: Document, used: Usage, workers: Counts) -> Iterator[Usage]:
-        """What is in use after every cheapest placement of so many workers in each slot."""
+        """The use after every cheapest placement of this number of workers in each slot."""
         parts: list[tuple[str, int, list[Counts]]] = []
         for t, n in enumerate(workers, start=job["arrival"]):
             for pool, count in (("worker", n), ("ps", self.pss(job, n) or 0)):
@@ -238,7 +238,7 @@ class SideBySide:
         )
 
     def _one_after_the_other(self, pool: str, room: tuple[tuple[Fraction, ...], ...], counts: Counts) -> bool:
-        """Whether so many machines of each job have room: every server is tried for the next machine."""
+        """Whether these machines of each job have room: every server is tried for the next machine."""
         j = next((j for j, n in enumerate(counts) if n), None)
         if j is None:
             return True
@@ -264,7 +264,7 @@ def most_welfare(cluster: Cluster) -> Decimal:
             for counts in able:
                 now = tuple(max(0, a - b) for a, b in zip(left, counts, strict=True))
                 over = [job for job, before, rest in zip(jobs, left, now, strict=True) if before and not rest]
-                gained = total + sum(worth(job["utility"], t - job["arrival"]) for job in over)
+                gained = total + sum(value_of(job["utility"], t - job["arrival"]) for job in over)
                 after[now] = max(after.get(now, Decimal(0)), gained)
         states = after
     return max(states.values())

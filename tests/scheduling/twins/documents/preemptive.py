@@ -28,7 +28,7 @@ def qualified(document: Document, job: Document) -> list[int]:
 
 
 def chunk_ends(outcome: Outcome) -> dict[tuple[Any, int, int], Fraction]:
-    """When each chunk is complete, by job, worker and number."""
+    """Return the completion of each chunk, by job, worker and number."""
     ends: dict[tuple[Any, int, int], Fraction] = {}
     for piece in outcome.pieces:
         key = piece.job, piece.worker, piece.chunk
@@ -82,7 +82,7 @@ def broken_duals(document: Document, outcome: Outcome) -> list[tuple[Any, int, F
 
 
 def ps_hosts(document: Document, outcome: Outcome) -> Counter[str]:
-    """Where jobs have a parameter server, one for each stretch in which they run; none is shared (Algorithm 5)."""
+    """Return the hosts of parameter servers, one for each stretch in which a job runs; none is shared (Algorithm 5)."""
     server = {w: s for w, (s, _) in enumerate(workers(document))} | {CLOUD: CLOUD}
     where: dict[Any, Counter[int]] = defaultdict(Counter)
     for piece in outcome.pieces:
@@ -182,7 +182,7 @@ class NoMigration:
 
 
 def _filled(busy: list[Span], release: Fraction, left: Fraction) -> tuple[list[Span], Fraction]:
-    """What a worker is busy with once so much more is done, as early as can be, and when that is over."""
+    """Return the next chunk of a worker after this work, as early as possible, and its end."""
     now, added = release, list[Span]()
     for start, end in [*busy, (Fraction(10**9), Fraction(10**9))]:
         part = min(max(Fraction(0), start - now), left)

@@ -60,7 +60,7 @@ def read(document: Document) -> Batch:
 
 
 def simple_bound(batch: Batch) -> tuple[int, str]:
-    """No plan is shorter, and why: somebody's path at its best helper, or all work shared evenly."""
+    """A lower bound and its reason: a client's path at its best helper, or all work shared evenly."""
     paths = [min(batch.path(i, j) for i in batch.helpers) for j in batch.clients]
     longest = max(paths)
     first = min(batch.release[i][j] for i in batch.helpers for j in batch.clients)
@@ -77,7 +77,7 @@ def simple_bound(batch: Batch) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which helper each client has, and the slots of its passes."""
+    """The helper of each client, and the slots of its passes."""
 
     assignment: list[int]
     forward: list[list[int]]
@@ -85,7 +85,7 @@ class Plan:
 
 
 def makespan(batch: Batch, plan: Plan) -> int:
-    """When the last client's batch is over; raises ValueError for a plan that breaks a constraint."""
+    """Return the end of the last client's batch; raises ValueError for a plan that breaks a constraint."""
     if not batch.fits(plan.assignment):
         raise ValueError("a helper has less memory than its clients need")
     ends = []
@@ -136,7 +136,7 @@ def _after(batch: Batch, i: int, j: int, phase: int) -> int:
 
 
 def inserted(batch: Batch, order: Sequence[int]) -> Plan | None:
-    """Each client in turn to the helper where what is planned so far ends soonest; None where one has no room."""
+    """Assign each client in turn to the helper that ends soonest; None if a client has no room."""
     assignment = [-1] * len(batch.demand)
     room = list(batch.capacity)
     ends = [0] * len(room)
@@ -154,7 +154,7 @@ def inserted(batch: Batch, order: Sequence[int]) -> Plan | None:
 
 
 def _end_of(batch: Batch, helper: int, assignment: Sequence[int]) -> int:
-    """When one helper's clients are over."""
+    """Return the end of one helper's clients."""
     mine = [j for j in batch.clients if assignment[j] == helper]
     part = Batch(
         **{name: [[getattr(batch, name)[helper][j] for j in mine]] for name in TIMES},

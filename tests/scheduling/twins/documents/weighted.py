@@ -204,7 +204,7 @@ ORDERS: dict[str, Callable[[Cluster, Document], tuple[Fraction, int]]] = {
     "weight": lambda cluster, job: (-exact(job["w"]), job["a"]),
     "index": lambda cluster, job: (Fraction(0), job["a"]),
 }
-"""Whose turn it is first; equals as in the file."""
+"""Orders of jobs; ties as in the file."""
 
 
 def in_order(cluster: Cluster, jobs: Iterable[Document], order: str = "density") -> list[Document]:

@@ -1,4 +1,4 @@
-"""What is asked of hindsight, and what an answer says."""
+"""The offline problem, in hindsight of all jobs, and its answer."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ from scheduling.policies.base import Objective
 
 
 class Covers(StrEnum):
-    """Which schedules a bound holds for: each row allows all that the row below it allows, and more."""
+    """The schedules for which a bound holds: each member allows all that the next one allows, and more."""
 
     ANY = "any"
     """Every schedule of every policy: a job holds whole machines of one worker type and one PS type all its life, as
@@ -30,7 +30,7 @@ class Covers(StrEnum):
 
 
 class Kind(StrEnum):
-    """How a bound was proved."""
+    """The proof of a bound."""
 
     MILP_OPTIMAL = "milp_optimal"
     """An integer program solved to the end: the bound is the optimum."""
@@ -47,16 +47,16 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is the best that any schedule of these jobs could have come to?"""
+class OfflineProblem:
+    """Find the best objective value that any schedule of these jobs could have had."""
 
     bids: tuple[Bid, ...]
-    """All that were submitted. For an objective that is to be small: all that were completed."""
+    """All submitted bids; for an objective that is minimised, all completed ones."""
     inventory: Inventory
     start: int
     """First slot in which anything runs."""
     end: int
-    """Slots before this one are looked at one by one."""
+    """End of the horizon: slots before this one are modelled one by one."""
     objective: Objective = Objective.WELFARE
     """WELFARE: most money; WEIGHTED_COMPLETION: least sum of weight x completion; COMPLETION: least sum of
     completion - arrival, slots."""
@@ -65,11 +65,11 @@ class Question:
     """Also hold for schedules that go on beyond `end`; there, machines are taken to be free. False: for schedules
     that are complete by `end`."""
     used: Ints | None = None
-    """Units in use before anybody comes, (end - start) x S x R; None: nothing."""
+    """Units in use before the first job, (end - start) x S x R; None: none."""
     tail: int = 0
     """Slots that a rigid job holds beyond completion, which are before `end` (DPS, inclusive windows)."""
     known: float | None = None
-    """What a known schedule comes to: it is the incumbent until a better one is found."""
+    """Objective value of a known schedule, the incumbent until a better one is found."""
 
     def __post_init__(self) -> None:
         if self.end <= self.start:
@@ -78,45 +78,47 @@ class Question:
         if self.used is not None and self.used.shape != shape:
             raise InvalidField("used", f"expected shape {shape}, got {self.used.shape}")
         if self.used is not None and ((self.used < 0) | (self.used > self.inventory.capacity)).any():
-            raise InvalidField("used", "expected units from 0 to the capacity")
+            raise InvalidField("used", "expected units from 0 to the capacity, got other numbers")
         if self.covers is Covers.QUEUED and self.objective is not Objective.COMPLETION:
             raise InvalidField("objective", f"expected completion for queued schedules, got {self.objective}")
         for i, bid in enumerate(self.bids):
             if len(bid.delay) != len(self.inventory.servers):
-                raise InvalidField(f"bids[{i}].delay", f"expected {len(self.inventory.servers)} numbers")
+                raise InvalidField(
+                    f"bids[{i}].delay", f"expected {len(self.inventory.servers)} numbers, got {len(bid.delay)}"
+                )
 
     @property
     def slots(self) -> int:
-        """T."""
+        """T, the number of slots."""
         return self.end - self.start
 
     @property
     def most(self) -> bool:
-        """Whether more is better."""
+        """Whether the objective is maximised."""
         return self.objective is Objective.WELFARE
 
     def free(self) -> Ints:
-        """Units that nobody uses, T x S x R."""
+        """Return the units that are not in use, T x S x R."""
         whole = np.broadcast_to(self.inventory.capacity, (self.slots, *self.inventory.capacity.shape))
         return whole if self.used is None else whole - self.used
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is proved, and what is known to be possible."""
+    """A proved bound, and the objective value of the best known schedule."""
 
     kind: Kind
     covers: Covers
     bound: float
-    """No schedule covered is better: none earns more, or none takes less."""
+    """No covered schedule has a better objective value."""
     incumbent: float | None
-    """What the best schedule found comes to; None if none was found."""
+    """Objective value of the best schedule found; None if none was found."""
     steps: int = 0
-    """Of the solver or the descent: how often jobs were asked, or nodes of the tree."""
+    """Nodes of the branch-and-bound tree, or best responses of the subgradient method."""
 
     @property
     def gap(self) -> float | None:
-        """By how much of the incumbent, or of a bound that is to be small, the two differ at most; None: not known."""
+        """Relative difference of bound and incumbent, over the smaller of both; None if there is no incumbent."""
         if self.incumbent is None:
             return None
         difference, base = abs(self.bound - self.incumbent), min(abs(self.bound), abs(self.incumbent))

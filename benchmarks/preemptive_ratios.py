@@ -1,4 +1,4 @@
-"""`python -m benchmarks.preemptive_quotients`: both competitive quotients, with and without speed augmentation.
+"""`python -m benchmarks.preemptive_ratios`: both competitive ratios, with and without speed augmentation.
 
 Jobs and servers as in the paper's Fig. 12 and 13, where its problem (4) is small enough to be solved. *Fractional*:
 fractional flow time over the least there is (ILP 4 relaxed). *JCT*: time of jobs over the same relaxation and half a
@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.preemptive.bounds import least
-from studies.papers.preemptive_ratios import quotients
+from studies.papers.preemptive_ratios import competitive_ratios
 from studies.workloads.generated.preemptive import Setting, draw
 
 SIZES = ((5, 25), (15, 25), (25, 25), (25, 5), (25, 45))
@@ -32,7 +32,7 @@ def table(seeds: range, *, rules: Sequence[str]) -> Iterator[str]:
             for speed in SPEEDS:
                 rows = []
                 for work, bound in zip(works, bounds, strict=True):
-                    found = quotients(work, bound, rule=rule, speed=speed)
+                    found = competitive_ratios(work, bound, rule=rule, speed=speed)
                     rows.append((found.fractional, found.jct, found.infeasible))
                 fractional, jct, fails = np.mean(rows, axis=0)
                 numbers = f"{fractional:11.3f} {jct:7.3f} {fails:14.0%}"
@@ -41,7 +41,7 @@ def table(seeds: range, *, rules: Sequence[str]) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_quotients", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_ratios", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="workloads drawn for each size")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     arguments = parser.parse_args()

@@ -32,7 +32,7 @@ FINE = 256.0
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """A bid with its objective, against a ledger that starts at `start`."""
 
     bid: Bid
@@ -43,7 +43,7 @@ class Question:
 
     def answer(self, index: ElasticIndex) -> Response | None:
         """Return the best response with any pair of machine types; ties go to the first pair."""
-        found = [r for pair in index.type_pairs(self.bid) for r in self._ask(index, pair)]
+        found = [r for pair in index.type_pairs(self.bid) for r in self._respond(index, pair)]
         return min(found, key=self._order) if found else None
 
     def _order(self, response: Response) -> tuple[float, ...]:
@@ -54,10 +54,10 @@ class Question:
             return (response.cost / response.value, response.schedule.completion)
         return (-response.payoff, response.schedule.completion)
 
-    def _ask(self, index: ElasticIndex, pair: TypePair) -> Iterator[Response]:
+    def _respond(self, index: ElasticIndex, pair: TypePair) -> Iterator[Response]:
         first = max(self.bid.arrival, self.start if self.first_start is None else self.first_start) - self.start
         pair_search = _PairSearch(
-            question=self,
+            query=self,
             pair=pair,
             workers=index.cheapest(pair.worker),
             pss=index.cheapest(pair.ps),
@@ -76,7 +76,7 @@ class Question:
 class _PairSearch:
     """The search with one pair of machine types; slots are counted from the ledger's start."""
 
-    question: Question
+    query: Query
     pair: TypePair
     workers: CheapestServers
     pss: CheapestServers
@@ -99,7 +99,7 @@ class _PairSearch:
 
     def answer(self) -> Response | None:
         """Return the best response, at prices rounded so finely that it is exact."""
-        mode, above = self.question.mode, self.question.above
+        mode, above = self.query.mode, self.query.above
         if self.greatest_value == -math.inf or (mode == RATIO and self.greatest_value <= 0.0):
             return None
         if mode == RATIO or above == -math.inf:
@@ -119,7 +119,7 @@ class _PairSearch:
                 limit = min(limit * 2.0**BITS, 2.0 * greatest)
                 continue
             found = response
-            if self.question.mode == RATIO:
+            if self.query.mode == RATIO:
                 bound = self.greatest_value * (found.cost / found.value)
             else:
                 bound = self.greatest_value - found.value + found.cost
@@ -132,7 +132,7 @@ class _PairSearch:
         """Return the best response that costs at most `limit`."""
         job = self._job(limit)
         curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats)
-        _, completion, counts = search(curves, row, job, self.first, self.question.mode, float(self.question.above))
+        _, completion, counts = search(curves, row, job, self.first, self.query.mode, float(self.query.above))
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:
@@ -141,7 +141,7 @@ class _PairSearch:
         return Job(self.pair.worker_slots, self.needed, self.usable, self.values, scale, int(limit * scale) + 1)
 
     def _response(self, completion: int, counts: Counts) -> Response:
-        start, bid = self.question.start, self.question.bid
+        start, bid = self.query.start, self.query.bid
         placements, cost = [], 0.0
         for role, kind, cheapest, each in (
             (Role.PS, self.pair.ps_type, self.pss, self.needed[counts]),

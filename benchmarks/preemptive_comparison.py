@@ -1,4 +1,4 @@
-"""`python -m benchmarks.preemptive_rivals`: jobmax against the others on the paper's simulation settings.
+"""`python -m benchmarks.preemptive_comparison`: jobmax against the others on the paper's simulation settings.
 
 Twelve settings, each drawn again from several seeds: numbers of jobs, servers and slots of arrival. Mean time from
 arrival to completion, slots. studies/papers/preemptive_comparison.py says who the others are; those that run
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from studies.papers.preemptive_comparison import RIVALS
+from studies.papers.preemptive_comparison import SCHEDULERS
 from studies.workloads.generated.preemptive import Setting, draw
 
 SIZES = ((100, 100), (200, 100), (300, 100), (300, 50), (300, 75), (300, 150))
@@ -24,7 +24,7 @@ def table(seeds: range, names: list[str]) -> Iterator[str]:
     rows = []
     for setting in SETTINGS:
         drawn = [draw(setting, np.random.default_rng(seed)) for seed in seeds]
-        rows.append([np.mean([RIVALS[name](work).mean_time(work) for work in drawn]) for name in names])
+        rows.append([np.mean([SCHEDULERS[name](work).mean_time(work) for work in drawn]) for name in names])
         cells = " ".join(f"{value:{max(10, len(name))}.1f}" for name, value in zip(names, rows[-1], strict=True))
         yield f"{setting.jobs:>5} {setting.servers:>7} {setting.span:>5} {cells}"
     means = np.array(rows)
@@ -40,12 +40,12 @@ def table(seeds: range, names: list[str]) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_rivals", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_comparison", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2, help="workloads drawn for each setting")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
-    parser.add_argument("--only", nargs="*", choices=sorted(RIVALS), help="these, beside jobmax")
+    parser.add_argument("--only", nargs="*", choices=sorted(SCHEDULERS), help="these, beside jobmax")
     arguments = parser.parse_args()
-    names = ["jobmax", *(name for name in RIVALS if name != "jobmax" and name in (arguments.only or RIVALS))]
+    names = ["jobmax", *(name for name in SCHEDULERS if name != "jobmax" and name in (arguments.only or SCHEDULERS))]
     began = time.perf_counter()
     for line in table(range(arguments.seed, arguments.seed + arguments.seeds), names):
         print(line, flush=True)
