@@ -26,7 +26,7 @@ help:
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, a minute"
 	@echo "make bench       speed of a decision"
-	@echo "make soak        before a release: random tests alone, twenty times as much of each, with a new seed; SEED=7"
+	@echo "make soak        before a release: random tests alone, thirty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
 	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
 	@echo "make lock        pin the requirements files again from pyproject.toml"

@@ -18,7 +18,7 @@ MARKER: Final = "soak"
 
 DRAWING: Final = frozenset({"fresh_seed", "fresh", "rounds"})
 """What tests that draw call."""
-LONGER: Final = 20
+LONGER: Final = 30
 """Factor of the number of cases in a soak."""
 
 

@@ -95,6 +95,12 @@ def _same_in_every_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frontend.views.submit.uuid4", lambda: type("Key", (), {"hex": "0" * 32}))
 
 
+@pytest.fixture(autouse=True)
+def _sessions_in_memory(settings: Any) -> None:
+    """Thousands of requests of one login: no row is read for each."""
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.cache"
+
+
 @contextmanager
 def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[str, float]) -> Iterator[World]:
     """A market that is gone, down to its keys, when the block ends."""

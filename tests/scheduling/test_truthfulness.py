@@ -45,7 +45,7 @@ def truth(curve: list[Misreport]) -> Misreport:
 
 
 @each_exact_auction
-@settings(max_examples=rounds(8), deadline=None)
+@settings(max_examples=rounds(5), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)

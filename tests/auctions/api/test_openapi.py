@@ -286,7 +286,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     del bid["properties"]["utility"], bid["properties"]["ps_step_s"]
     bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
     bid["required"] = ["model", "epochs", "weight"]
-    seen = asked(known, headers_of(alice), examples=rounds(8), mode=GenerationMode.POSITIVE, checks=ALWAYS)
+    seen = asked(known, headers_of(alice), examples=rounds(6), mode=GenerationMode.POSITIVE, checks=ALWAYS)
     for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
         assert sum(seen[name][code] for code in (200, 201, 202)) >= AT_LEAST, seen[name]
 
@@ -305,5 +305,5 @@ def test_who_is_not_known_is_answered_as_documented(document: Any) -> None:
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_what_nobody_would_send_is_answered_as_documented(document: Any, alice: User, mode: GenerationMode) -> None:
     checks = [*ALWAYS, *(["negative_data_rejection"] if mode is GenerationMode.NEGATIVE else [])]
-    seen = asked(document, headers_of(alice), examples=rounds(8), mode=mode, checks=checks)
+    seen = asked(document, headers_of(alice), examples=rounds(6), mode=mode, checks=checks)
     assert sum(counts.total() for counts in seen.values()) > 150

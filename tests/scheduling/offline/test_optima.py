@@ -110,7 +110,7 @@ def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> Non
 
 def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
     first = fresh_seed()
-    for seed in range(first, first + rounds(4)):
+    for seed in range(first, first + rounds(2)):
         made = world(seed, bids=3, servers=2, architectures=frozenset({Architecture.RING}))
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
@@ -121,7 +121,7 @@ def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
 
 def test_nor_of_elastic_jobs() -> None:
     first = fresh_seed()
-    for seed in range(first, first + rounds(8)):
+    for seed in range(first, first + rounds(4)):
         made = world(seed, bids=2, servers=3, kind="apart")
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
