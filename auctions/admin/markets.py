@@ -90,7 +90,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         market = get_object_or_404(Market.objects.select_related("cluster"), pk=pk)
         if not self.has_change_permission(request, market):
             raise PermissionDenied
-        current = PolicyVersion.objects.filter(market=market).latest("number")
+        current = PolicyVersion.in_force(market.pk)
         name = request.GET.get("policy", current.name)
         if name not in POLICIES:
             self.message_user(request, str(UnknownPolicy(name, POLICIES)), messages.ERROR)

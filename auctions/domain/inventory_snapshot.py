@@ -194,9 +194,14 @@ def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> Invento
     )
 
 
-def snapshots_at(market: Market, versions: set[int]) -> dict[int, InventorySnapshot]:
+def snapshot_in_force(market: Market) -> InventorySnapshot:
+    """Return the snapshot that the market's events put in force last."""
+    return snapshots_at(market.pk, {market.inventory_version})[market.inventory_version]
+
+
+def snapshots_at(market_id: int, versions: set[int]) -> dict[int, InventorySnapshot]:
     """Return the snapshots recorded at these versions of the market."""
-    events = Event.objects.filter(market=market, version__in=versions)
+    events = Event.objects.filter(market=market_id, version__in=versions)
     return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 
 

@@ -5,7 +5,7 @@ On SQLite a transaction begins IMMEDIATE, so the transaction itself is the lock.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
@@ -55,43 +55,27 @@ def lock(market_id: int) -> Market:
     return Market.objects.select_related("cluster").select_for_update(no_key=True, of=("self",)).get(pk=market_id)
 
 
-@dataclass(frozen=True)
-class NewEvent:
-    """The contents of a new event, without its market."""
-
-    kind: EventKind
-    at: datetime
-    slot: int
-    bid: Bid | None = None
-    payload: Json = field(default_factory=dict)
-
-
-def record(market: Market, new_event: NewEvent) -> Event:
+def record(
+    market: Market, kind: EventKind, moment: MarketTime, *, bid: Bid | None = None, payload: Json | None = None
+) -> Event:
     """Append an event under the market's lock; the caller saves the market with `save_counters`."""
-    event = _event(market, new_event)
+    event = _event(market, kind, moment, bid, payload or {})
     event.save(force_insert=True)
     return event
 
 
-def record_all(market: Market, new_events: Iterable[NewEvent]) -> list[Event]:
-    """Append events in this order, in one statement unless there are too many for one."""
-    return Event.objects.bulk_create([_event(market, new_event) for new_event in new_events])
+def record_bids(market: Market, kind: EventKind, moment: MarketTime, bids: Iterable[Bid]) -> list[Event]:
+    """Append an event for each bid, in this order, in one statement unless there are too many for one."""
+    return Event.objects.bulk_create([_event(market, kind, moment, bid, {}) for bid in bids])
 
 
-def _event(market: Market, new_event: NewEvent) -> Event:
+def _event(market: Market, kind: EventKind, moment: MarketTime, bid: Bid | None, payload: Json) -> Event:
+    slot = moment.slot if kind is EventKind.SLOT else moment.now
     market.version += 1
-    if new_event.kind in MOVES_THE_LEDGER:
+    if kind in MOVES_THE_LEDGER:
         market.ledger_version = market.version
-        market.now = max(market.now, new_event.slot)
-    return Event(
-        market=market,
-        version=market.version,
-        kind=new_event.kind,
-        at=new_event.at,
-        slot=new_event.slot,
-        bid=new_event.bid,
-        payload=new_event.payload,
-    )
+        market.now = max(market.now, slot)
+    return Event(market=market, version=market.version, kind=kind, at=moment.wall, slot=slot, bid=bid, payload=payload)
 
 
 def save_counters(market: Market) -> None:

@@ -10,15 +10,10 @@ written, and the bid is decided again later.
 that this also holds while processes are killed.
 """
 
-import logging
-from time import monotonic
+from django.db import connection
 
-from celery import signature
-from django.db import connection, transaction
-from kombu.exceptions import OperationalError
-
-from auctions.domain import transitions
-from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
+from auctions.domain import transitions, waking
+from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors, store_error
 from auctions.engine import planning
 from auctions.engine.decide import Made, decide
@@ -27,23 +22,16 @@ from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind
 from auctions.state import book as books
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
-from cluster.database.waiting import never_in_transaction
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision
 
 LONGEST_TURN = 200
 """Largest number of bids that one task decides before it lets tasks of other markets run."""
 
-BROKER_REST_S = 5.0
-"""After a failed wake-up, no other one is tried for this many seconds: the periodic sweep finds the bids."""
-
-log = logging.getLogger(__name__)
-_resting_until = 0.0
-
 
 def wake(market_id: int) -> None:
     """Once the open transaction is committed, notify a worker that the market has bids to decide."""
-    transaction.on_commit(lambda: _publish(market_id), robust=True)
+    waking.wake("auctions.tasks.decide_market", market_id)
 
 
 def wake_all() -> None:
@@ -107,7 +95,7 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: M
     _write_outcome(bid, decision, book, moment)
     kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
     payload = planning.to_payload(decision.moves)
-    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    event = record(market, kind, moment, bid=bid, payload=payload)
     planning.write(book, decision.moves, moment, version=event.version)
     if decision.admitted and not book.policy.binding:
         planning.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
@@ -131,7 +119,7 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: M
 def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, failed: PolicyFailed) -> None:
     """Quarantine a bid. Nothing else of the failed attempt was written."""
     transitions.quarantine(bid)
-    event = record(market, NewEvent(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
+    event = record(market, EventKind.QUARANTINED, moment, bid=bid)
     store_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
 
 
@@ -147,16 +135,3 @@ def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: MarketT
         if book.running.queues is not None:
             queue_rows.join(bid, schedule.chunks, book.running.queues, book.snapshot)
     Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
-
-
-def _publish(market_id: int) -> None:
-    global _resting_until
-    never_in_transaction("A broker")
-    if monotonic() < _resting_until:
-        return
-    try:
-        # The task is addressed by its name, because its module imports this one.
-        signature("auctions.tasks.decide_market", args=(market_id,)).apply_async(retry=False)
-    except (OperationalError, OSError) as error:
-        _resting_until = monotonic() + BROKER_REST_S
-        log.warning("no broker to wake a worker for market %s (%s); the sweep will find its bids", market_id, error)

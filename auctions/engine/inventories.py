@@ -4,7 +4,7 @@ from typing import Final
 
 from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.domain.lock import MarketTime, NewEvent, record
+from auctions.domain.lock import MarketTime, record
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine import planning
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
@@ -61,7 +61,7 @@ def record_inventory(
 ) -> Event:
     """Write the event of an inventory and put the inventory in force."""
     payload = snapshot.to_json() | planned.payload() | (more or {})
-    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, payload=payload))
+    event = record(market, kind, moment, payload=payload)
     market.inventory_version = event.version
     return event
 
@@ -72,4 +72,4 @@ def _fail(market: Market, bid: Bid, moment: MarketTime, *, reason: str, by: int)
     transitions.fail(bid, slot=moment.now, reason=reason, refund=refund)
     planning.cut(bid, now=moment.now)
     payload = {"reason": reason, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
-    record(market, NewEvent(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    record(market, EventKind.FAILED, moment, bid=bid, payload=payload)

@@ -1,7 +1,7 @@
 """Operations of an owner or an operator on a submitted bid: withdraw, retry, cancel and fail."""
 
 from auctions.domain import transitions
-from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
+from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine import decision_queue, planning
 from auctions.engine.slots import caught_up
@@ -17,7 +17,7 @@ def withdraw_bid(bid: Bid) -> Bid:
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         transitions.withdraw(bid)
-        record(market, NewEvent(EventKind.WITHDRAWN, at=moment.wall, slot=moment.now, bid=bid))
+        record(market, EventKind.WITHDRAWN, moment, bid=bid)
         save_counters(market)
     return bid
 
@@ -30,7 +30,7 @@ def retry_bid(bid: Bid) -> Bid:
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         transitions.retry(bid)
-        record(market, NewEvent(EventKind.RETRIED, at=moment.wall, slot=moment.now, bid=bid))
+        record(market, EventKind.RETRIED, moment, bid=bid)
         save_counters(market)
         decision_queue.wake(market.pk)
     return bid
@@ -68,7 +68,7 @@ def _end(
     book.end(str(bid.sequence))
     planned = planning.plan(book, Cause.ENDED)
     payload = (said or {}) | planned.payload()
-    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    event = record(market, kind, moment, bid=bid, payload=payload)
     planning.write(book, planned.moves, moment, version=event.version)
     planning.note_failure(market, book, planned, event, moment)
     book.version = market.ledger_version

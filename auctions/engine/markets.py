@@ -6,19 +6,18 @@ from django.db import transaction
 from django.db.models import Q
 
 from auctions.domain.errors import NoMarket
-from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_of, units_held
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force, snapshot_of, units_held
 from auctions.domain.lock import lock, locked_market, market_time, save_counters
 from auctions.engine import inventories
 from auctions.engine.policies import add_version
 from auctions.engine.slots import caught_up
-from auctions.models import Bid, Commitment, Event, EventKind, Market, PolicyVersion
+from auctions.models import Bid, Commitment, EventKind, Market, PolicyVersion
 from auctions.state.storage import storage_problems
 from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
-from scheduling.policies.base import Policy
 from scheduling.registry import POLICIES, make_policy
 
 BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)
@@ -71,8 +70,8 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
         return []
     market = lock(market.pk)
     moment = market_time(market)
-    new, old = snapshot_of(cluster, inventory), _snapshot_in_force(market)
-    problems, policy = [], _policy_in_force(market)
+    new, old = snapshot_of(cluster, inventory), snapshot_in_force(market)
+    problems, policy = [], PolicyVersion.in_force(market.pk).policy()
     try:
         policy.check(inventory)
     except InvalidField as error:
@@ -94,21 +93,12 @@ def inventory_changed(cluster: Cluster) -> None:
     with transaction.atomic():
         market = lock(market.pk)
         snapshot = snapshot_of(cluster)
-        if snapshot.to_json() == _snapshot_in_force(market).to_json():
+        if snapshot.to_json() == snapshot_in_force(market).to_json():
             return
         moment = market_time(market)
         book = caught_up(market, moment)  # slots that began before now had the old inventory
         inventories.change_inventory(market, book, moment, snapshot)
         save_counters(market)
-
-
-def _snapshot_in_force(market: Market) -> InventorySnapshot:
-    return InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
-
-
-def _policy_in_force(market: Market) -> Policy:
-    chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    return make_policy(chosen.name, chosen.parameters)
 
 
 def _broken_promises(

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
-from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
+from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.engine import planning
 from auctions.engine.slots import caught_up
 from auctions.kernels import warming
@@ -74,5 +74,5 @@ def add_version(
         created_by=by,
     )
     payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
-    event = record(market, NewEvent(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
+    event = record(market, EventKind.POLICY, moment, payload=payload)
     return chosen, event

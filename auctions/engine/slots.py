@@ -5,7 +5,7 @@ server or the policy, calls `caught_up` first, so no slot that has begun is stil
 """
 
 from auctions.domain import transitions
-from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
+from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import outages, planning
 from auctions.kernels import warming
@@ -61,7 +61,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
         if unpriced is not None:
             payload["unpriced"] = True
-        event = record(market, NewEvent(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
+        event = record(market, EventKind.SLOT, moment, payload=payload)
         planning.write(book, planned.moves, moment, version=event.version)
         planning.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # never falls: these slots have been planned

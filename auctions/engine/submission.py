@@ -9,14 +9,14 @@ from django.contrib.auth.models import User
 
 from auctions.domain.bid_conversion import check_finite, core_bid, resolve, resolver
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
-from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record_all, save_counters
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_force
+from auctions.domain.lock import MarketTime, locked_market, market_time, record_bids, save_counters
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import decision_queue
 from auctions.engine.decide import decide
 from auctions.engine.markets import market_of
 from auctions.kernels import warming
-from auctions.models import Bid, Event, EventKind, Market
+from auctions.models import Bid, EventKind, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
@@ -141,7 +141,7 @@ def _submit(
     known = _known(market, owner, keys, digests)
     if known:
         return known
-    snapshot = InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    snapshot = snapshot_in_force(market)
     read = resolver(cluster, snapshot)
     offers = [
         _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
@@ -157,7 +157,7 @@ def _submit(
         # The snapshot read above may be stale by now: its version is stored, and the decision queue rewrites the core.
         bids = [_bid(held, owner, offer, (snapshot, market.inventory_version), moment) for offer in offers]
         Bid.objects.bulk_create(bids)
-        record_all(held, (NewEvent(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
+        record_bids(held, EventKind.SUBMITTED, moment, bids)
         save_counters(held)
         decision_queue.wake(held.pk)
     return [Submitted(bid, created=True) for bid in bids]

@@ -35,7 +35,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 def bids_as_sent(market: Market) -> list[str]:
     """Check that each bid was decided as it was sent: its body, offer, core, label and arrival agree."""
     bids = Bid.objects.filter(market=market).order_by("sequence")
-    known = snapshots_at(market, set(bids.order_by().values_list("inventory_version", flat=True)))
+    known = snapshots_at(market.pk, set(bids.order_by().values_list("inventory_version", flat=True)))
     decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
     problems = []
     for bid in in_pages(bids, by="sequence"):
@@ -217,7 +217,7 @@ def _capacity_of_slots(market: Market, *, before: int | None) -> float:
         .order_by("slot")
         .values_list("inventory_version", "prices")
     )
-    known = snapshots_at(market, {version for version, _ in rows})
+    known = snapshots_at(market.pk, {version for version, _ in rows})
     return float(sum((np.array(prices) * known[version].inventory.capacity).sum() for version, prices in rows))
 
 

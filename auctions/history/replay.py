@@ -88,9 +88,8 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 
     With `priced`, the posted prices are computed at each admission, and the schedule's cost is summed from them.
     """
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
-    state = Replaying(bids, priced=priced)
-    for event in in_pages(Event.objects.filter(market=market), by="version"):
+    state = _start(market, priced=priced)
+    for event in _events(market):
         step = state.apply(event)
         if step is not None:
             yield step
@@ -98,9 +97,8 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 
 def runs_by_replay(market: Market) -> RecordedWork:
     """Return what workers processed from queues, according to a replay."""
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
-    state = Replaying(bids, priced=False)
-    for event in in_pages(Event.objects.filter(market=market), by="version"):
+    state = _start(market)
+    for event in _events(market):
         state.apply(event)
     return together(state.runs)
 
@@ -109,9 +107,8 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
     """Return what is stored for each slot that began, from a replay: version of the inventory, prices and use."""
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
     inventory_version = 0
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
-    state = Replaying(bids, priced=False)
-    for event in in_pages(Event.objects.filter(market=market), by="version"):
+    state = _start(market)
+    for event in _events(market):
         if event.kind == EventKind.SLOT:
             book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])
@@ -124,6 +121,15 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
             kept = {slot: row for slot, row in kept.items() if slot < event.slot}
         state.apply(event)
     return kept
+
+
+def _start(market: Market, *, priced: bool = False) -> "Replaying":
+    """Return the state before the first event."""
+    return Replaying({bid.pk: bid for bid in Bid.objects.filter(market=market).only(*COLUMNS)}, priced=priced)
+
+
+def _events(market: Market) -> Iterator[Event]:
+    return in_pages(Event.objects.filter(market=market), by="version")
 
 
 class Replaying:

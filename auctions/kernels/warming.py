@@ -23,7 +23,6 @@ from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 from scheduling.kernels import Group
 from scheduling.policies.base import Policy
-from scheduling.registry import make_policy
 
 SIDE_BY_SIDE = 2
 """Processes that compile at the same time."""
@@ -122,16 +121,15 @@ class Warming:
             log.exception("nobody was woken when the kernels %s were there", group.name)
 
 
-def policy_of(market_id: int) -> Policy:
-    """Return the policy by which a market decides."""
-    chosen = PolicyVersion.objects.filter(market=market_id).latest("number")
-    return make_policy(chosen.name, chosen.parameters)
+def _needed_by(market_id: int) -> tuple[Group, ...]:
+    """Return the kernels that the policy of a market needs."""
+    return kernels.needed_by(PolicyVersion.in_force(market_id).policy())
 
 
 def groups_of_open_markets() -> tuple[Group, ...]:
     """Return the kernels that open markets need, in the order of the markets."""
     markets = Market.objects.filter(is_open=True).order_by("pk").values_list("pk", flat=True)
-    return tuple(dict.fromkeys(group for pk in markets for group in kernels.needed_by(policy_of(pk))))
+    return tuple(dict.fromkeys(group for pk in markets for group in _needed_by(pk)))
 
 
 def prepare(market_id: int) -> bool:
@@ -140,7 +138,7 @@ def prepare(market_id: int) -> bool:
     In a server it is False while other processes compile the kernels; any other process loads them first. Call it
     outside transactions, which must not wait for a compiler.
     """
-    groups = kernels.needed_by(policy_of(market_id))
+    groups = _needed_by(market_id)
     if _current is not None:
         return _current.has(groups)
     compile_here(groups)
@@ -159,7 +157,7 @@ def words(market_id: int) -> str:
     """Return a message that says what a market waits for; empty if it waits for nothing."""
     if _current is None or not _current.is_busy:
         return ""
-    policy = policy_of(market_id)
+    policy = PolicyVersion.in_force(market_id).policy()
     return "" if _current.has(kernels.needed_by(policy)) else f"{_words(policy)}; bids wait and will be decided."
 
 
@@ -175,7 +173,7 @@ def check(*policies: Policy, patience_s: float = 0.0) -> None:
 def check_market(market_id: int) -> None:
     """Raise NotReady if the kernels of the market's policy are not loaded."""
     if _current is not None:
-        check(policy_of(market_id))
+        check(PolicyVersion.in_force(market_id).policy())
 
 
 def _words(policy: Policy) -> str:

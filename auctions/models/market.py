@@ -8,6 +8,8 @@ from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
 from cluster.models import Cluster
+from scheduling.policies.base import Policy
+from scheduling.registry import make_policy
 
 
 class Market(models.Model):
@@ -56,6 +58,15 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (version {self.number})"
+
+    @classmethod
+    def in_force(cls, market_id: int) -> "PolicyVersion":
+        """Return the version by which a market decides."""
+        return cls.objects.filter(market=market_id).latest("number")
+
+    def policy(self) -> Policy:
+        """Return the policy with these parameters."""
+        return make_policy(self.name, self.parameters)
 
 
 class BidState(models.TextChoices):

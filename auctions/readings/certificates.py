@@ -157,7 +157,7 @@ def _value_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | 
     known, total = {market.inventory_version: snapshot}, 0.0
     for version, prices in fresh.values_list("inventory_version", "prices"):
         if version not in known:
-            known |= snapshots_at(market, {version})
+            known |= snapshots_at(market.pk, {version})
         total += float((np.array(prices) * known[version].inventory.capacity).sum())
     return total
 

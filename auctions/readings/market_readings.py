@@ -15,7 +15,6 @@ from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import (
     Bid,
     BidState,
-    BoundKind,
     Certificate,
     Commitment,
     DecisionRecord,
@@ -26,7 +25,7 @@ from auctions.models import (
 )
 from auctions.readings import queues as queue_readings
 from auctions.readings.gantt import bars
-from auctions.readings.types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
+from auctions.readings.types import Bar, Bools, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import MachineRole
 from scheduling.model.types import Floats, Ints
@@ -35,7 +34,6 @@ from scheduling.registry import POLICIES
 
 __all__ = [
     "Bar",
-    "BoundReading",
     "Flow",
     "Machines",
     "Prices",
@@ -128,27 +126,11 @@ def machines(bid: Bid) -> Machines:
 
 
 @one_version()
-def bound(market: Market) -> BoundReading | None:
+def bound(market: Market) -> Certificate | None:
     """Return the latest certificate; None before the first, or if the policy's objective is not welfare."""
-    chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    if POLICIES[chosen.name].objective is not Objective.WELFARE:
+    if POLICIES[PolicyVersion.in_force(market.pk).name].objective is not Objective.WELFARE:
         return None
-    row = Certificate.objects.filter(market=market).first()
-    if row is None:
-        return None
-    return BoundReading(
-        kind=BoundKind(row.kind),
-        value=row.value,
-        zero_price=row.zero_price,
-        posted_price=row.posted_price,
-        welfare=row.welfare,
-        gap=row.gap,
-        decided=row.decided,
-        loose=row.loose,
-        version=row.version,
-        duration_ms=row.duration_ms,
-        computed_at=row.computed_at,
-    )
+    return Certificate.objects.filter(market=market).first()
 
 
 @one_version()
@@ -202,7 +184,7 @@ def kept_prices(market: Market, snapshot: InventorySnapshot, *, start: int, end:
     """Return stored prices of slots within [start, end), by slot, S x R each, in the positions of `snapshot`."""
     rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
     kept = list(rows.values_list("slot", "inventory_version", "prices"))
-    older = snapshots_at(market, {version for _, version, _ in kept} - {market.inventory_version})
+    older = snapshots_at(market.pk, {version for _, version, _ in kept} - {market.inventory_version})
     found = {}
     for slot, version, numbers in kept:
         array = np.array(numbers, dtype=np.float64)

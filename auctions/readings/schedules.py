@@ -74,7 +74,7 @@ def receipt_of(bid: Bid) -> Receipt | None:
     record = DecisionRecord.objects.select_related("policy").filter(bid=bid).first()
     if record is None:
         return None
-    snapshot = snapshots_at(bid.market, {record.inventory_version})[record.inventory_version]
+    snapshot = snapshots_at(bid.market_id, {record.inventory_version})[record.inventory_version]
     return Receipt(record, Decision.from_json(parse(record.receipt)), snapshot)
 
 

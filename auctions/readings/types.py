@@ -6,29 +6,12 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from auctions.models import BidState, BoundKind
+from auctions.models import BidState, Certificate
 from cluster.models import MachineRole
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.base import Objective
 
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class BoundReading:
-    """The certified upper bound on welfare, with its kind."""
-
-    kind: BoundKind
-    value: float
-    zero_price: float
-    posted_price: float
-    welfare: float
-    gap: float
-    decided: int
-    loose: int
-    version: int
-    duration_ms: float
-    computed_at: datetime
 
 
 @dataclass(frozen=True)
@@ -72,7 +55,7 @@ class Summary:
     """Mean over resources of the share in use in the last slot that began."""
     price: float
     """Mean posted price of a unit in slot `now`, over all units for sale."""
-    bound: BoundReading | None
+    bound: Certificate | None
     objective: Objective
     """The objective of the policy in force."""
     in_line: int
@@ -171,7 +154,7 @@ class Welfare:
     """Sequence number of each decided bid, J; None for publications, which are sums over several bids."""
     zero_price_bound: Floats | None
     """Zero-price bound on the welfare of the bids decided so far, J; None if it is not published."""
-    bound: BoundReading | None
+    bound: Certificate | None
 
 
 @dataclass(frozen=True)

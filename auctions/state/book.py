@@ -16,7 +16,7 @@ import numpy as np
 from django.db.models import Q
 
 from auctions.domain.bid_conversion import core_bid
-from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
@@ -32,7 +32,7 @@ from scheduling.model.types import Floats, Ints, Json
 from scheduling.policies.base import Policy
 from scheduling.preemptive.record import Ran
 from scheduling.preemptive.use import slots_of, units_in_use
-from scheduling.registry import POLICIES, make_policy
+from scheduling.registry import POLICIES
 
 CATCH_UP_EVENTS = 32
 JOBS_PER_EVENT = 4
@@ -146,14 +146,7 @@ class LiveBook:
 
     def copy(self) -> "LiveBook":
         """Return an independent book with the same contents."""
-        return LiveBook(
-            version=self.version,
-            market_id=self.market_id,
-            snapshot=self.snapshot,
-            policy=self.policy,
-            policy_id=self.policy_id,
-            running=self.running.copy(),
-        )
+        return replace(self, running=self.running.copy())
 
 
 class SharedBook:
@@ -304,9 +297,7 @@ def _own_copy(market: Market) -> LiveBook | None:
 
 def rebuild(market: Market, *, now: int) -> LiveBook:
     """Rebuild the book from rows, in a few queries."""
-    opening = Event.objects.get(market=market, version=market.inventory_version)
-    snapshot = InventorySnapshot.from_json(opening.payload)
-    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    snapshot, chosen = snapshot_in_force(market), PolicyVersion.in_force(market.pk)
     known = _jobs(market, snapshot, now=now)
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = snapshot.ledger(start=now)
@@ -317,7 +308,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
         version=market.ledger_version,
         market_id=market.pk,
         snapshot=snapshot,
-        policy=make_policy(chosen.name, chosen.parameters),
+        policy=chosen.policy(),
         policy_id=chosen.pk,
         running=RunningBook(
             ledger=ledger,

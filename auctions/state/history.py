@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import numpy as np
 from django.db.models import QuerySet
 
-from auctions.domain.inventory_snapshot import InventorySnapshot, align
-from auctions.models import DecisionRecord, Event
+from auctions.domain.inventory_snapshot import InventorySnapshot, align, snapshots_at
+from auctions.models import DecisionRecord
 from scheduling.book.state import HISTORY
 from scheduling.model.decision import parse
 
@@ -31,8 +31,7 @@ def recorded_history(
     """
     rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
     others = {version for _, version, _ in rows} - {in_force}
-    events = Event.objects.filter(market=market_id, version__in=others) if others else []
-    known = {event.version: InventorySnapshot.from_json(event.payload) for event in events}
+    known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
     for text, version, owner in reversed(rows):

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from auctions.models import BoundKind
-from auctions.readings.types import BoundReading, Welfare
+from auctions.models import BoundKind, Certificate
+from auctions.readings.types import Welfare
 from frontend.figures.base import (
     BLUE,
     GREEN,
@@ -83,9 +83,9 @@ def table(series: Welfare, line: TimeLine) -> Table:
     return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound"), rows)
 
 
-def _words(bound: BoundReading) -> str:
+def _words(bound: Certificate) -> str:
     """Describe the bound: its kind, gap, duration, and whether all terms are exact."""
-    words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
+    words = f"{bound.get_kind_display()}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
     if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
         words += f", loose for {bound.loose} of {bound.decided}"
     return words

@@ -53,7 +53,7 @@ def _optimum(reading: Summary) -> Tile:
     bound, label = reading.bound, "Proven share of optimum"
     if bound is None:
         return Tile("optimum", label, "–", "no certificate yet")
-    said = f"upper bound {money(bound.value)} ({bound.kind.label.lower()})"
+    said = f"upper bound {money(bound.value)} ({bound.get_kind_display().lower()})"
     return Tile("optimum", label, percent(1 - bound.gap), said)
 
 

@@ -70,7 +70,7 @@ def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
 def new(request: HttpRequest, name: str) -> HttpResponse:
     """The form: a policy, its parameters as they are in force or in the address, and from which bid on."""
     market = _market(request, name)
-    current = PolicyVersion.objects.filter(market=market).latest("number")
+    current = PolicyVersion.in_force(market.pk)
     policy = chosen_policy(request.GET.get("policy"), current)
     form = CounterfactualForm.of(request, policy=policy, current=current)
     made = form.store(lambda: create(viewer_of(request), market, form.submitted()))

@@ -17,11 +17,11 @@ from typing import Any, Final, Generic, TypeVar
 from django.db import DatabaseError, close_old_connections, transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
+from auctions.domain import waking
 from auctions.domain.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
 from scheduling.model.types import Json
-from studies.background import waking
 from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
 STALE_S: Final = 20.0

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from kombu.exceptions import OperationalError
 
 from auctions import tasks
+from auctions.domain import waking
 from auctions.engine import decision_queue, slots
 from auctions.models import Bid, BidState, Market
 from tests.auctions.worlds import make_cluster, make_market, submit
@@ -19,7 +20,7 @@ from tests.processes import free_port, python_env
 
 @pytest.fixture(autouse=True)
 def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_queue, "_resting_until", 0.0)
+    monkeypatch.setattr(waking, "_resting_until", 0.0)
 
 
 @pytest.mark.thorough
@@ -80,12 +81,12 @@ def test_a_broker_that_failed_is_tried_again_after_its_rest(market: Market, monk
         raise OperationalError("nobody is there")
 
     monkeypatch.setattr(tasks.decide_market, "apply_async", fail)
-    monkeypatch.setattr(decision_queue, "never_in_transaction", lambda what: None)
-    monkeypatch.setattr(decision_queue, "monotonic", lambda: readings[-1])
-    for reading in (1000.0, 1000.0 + decision_queue.BROKER_REST_S - 0.5, 1000.0 + decision_queue.BROKER_REST_S):
+    monkeypatch.setattr(waking, "never_in_transaction", lambda what: None)
+    monkeypatch.setattr(waking, "monotonic", lambda: readings[-1])
+    for reading in (1000.0, 1000.0 + waking.BROKER_REST_S - 0.5, 1000.0 + waking.BROKER_REST_S):
         readings.append(reading)
-        decision_queue._publish(market.pk)
-    assert tried == [1000.0, 1000.0 + decision_queue.BROKER_REST_S]
+        waking._publish("auctions.tasks.decide_market", market.pk)
+    assert tried == [1000.0, 1000.0 + waking.BROKER_REST_S]
 
 
 def test_one_market_in_trouble_does_not_stop_the_sweep(

@@ -20,7 +20,7 @@ from auctions.engine.markets import open_market, set_open
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import quote, submit_bid
 from auctions.kernels import compiling, warming
-from auctions.models import Bid, BidState, Market
+from auctions.models import Bid, BidState, Market, PolicyVersion
 from cluster import memory
 from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
@@ -157,7 +157,7 @@ def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start:
 
 def test_nobody_waits_for_a_compiler_with_a_transaction_open(market: Market, start: Start) -> None:
     start(kernels.RIGID)
-    policy = warming.policy_of(market.pk)
+    policy = PolicyVersion.in_force(market.pk).policy()
     with transaction.atomic(), pytest.raises(WaitsInTransaction):
         warming.check(policy, patience_s=0.1)
     with transaction.atomic(), pytest.raises(NotReady):
@@ -185,7 +185,7 @@ def test_a_new_policy_has_its_kernels_before_it_is_in_force(
     wait_until(lambda: warming.prepare(market.pk))
     with pytest.raises(NotReady, match="kernels of Weighted completion"):
         change_policy(market, name="weighted_completion", parameters={}, by=None)
-    assert warming.policy_of(market.pk).name == "dps"
+    assert PolicyVersion.in_force(market.pk).policy().name == "dps"
     change_policy(market, name="fifo", parameters={}, by=None)
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
-from auctions.engine import decision_queue
+from auctions.domain import waking
 from cluster.database import holding, limits
 from cluster.database.sqlite3.base import DatabaseWrapper
 from cluster.database.waiting import WaitsInTransaction, never_in_transaction
-from studies.background import waking
 from studies.background.processes import Process
 
 
@@ -129,12 +128,11 @@ def test_the_limits_of_postgres_are_options_of_its_session() -> None:
 @pytest.mark.parametrize(
     "wait",
     [
-        lambda: decision_queue._publish(1),
-        lambda: waking._publish("task", "queue"),
+        lambda: waking._publish("task"),
         lambda: Process(["true"]),
         lambda: never_in_transaction("Anything"),
     ],
-    ids=["a broker", "another broker", "a process", "anything"],
+    ids=["a broker", "a process", "anything"],
 )
 def test_nothing_is_waited_for_within_a_transaction(db: None, wait: Any) -> None:
     with transaction.atomic(), pytest.raises(WaitsInTransaction):

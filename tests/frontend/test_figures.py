@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from auctions.models import BoundKind
-from auctions.readings.types import BoundReading, Flow, Machines, Welfare
+from auctions.models import BoundKind, Certificate
+from auctions.readings.types import Flow, Machines, Welfare
 from frontend.figures import flow, gantt, machines, prices, value, welfare
 from frontend.figures.base import Drawing, rounded
 from frontend.figures.gantt import Span
@@ -30,7 +30,7 @@ def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) ->
 
 def welfare_series(count: int) -> Welfare:
     sums = np.cumsum(np.ones(count))
-    bound = BoundReading(
+    bound = Certificate(
         kind=BoundKind.ZERO_PRICE,
         value=2.0 * count,
         zero_price=2.0 * count,

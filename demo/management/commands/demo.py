@@ -267,5 +267,5 @@ def _money(seen: market_readings.Summary) -> list[tuple[str, str]]:
         ("welfare, synthetic", f"{seen.welfare:.2f}"),
         ("revenue", f"{seen.revenue:.2f}"),
         ("upper bound", "-" if bound is None else f"{bound.value:.2f}"),
-        ("which bound", "-" if bound is None else bound.kind.label),
+        ("which bound", "-" if bound is None else bound.get_kind_display()),
     ]
