@@ -1,12 +1,13 @@
 """Words and shapes of sentences that are not to come back; docs/users/glossary.md has the words to use instead."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+
+from tests.architecture.test_papers import tracked
 
 ROOT: Final = Path(__file__).parents[2]
 SUFFIXES: Final = (".py", ".md", ".html", ".js")
@@ -76,17 +77,14 @@ SENTENCES: Final = (
 """Shapes of sentences that are gone everywhere."""
 
 
-def tracked() -> list[str]:
-    """Return the tracked files whose words count."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [
-        path
-        for path in listed.stdout.splitlines()
-        if path.endswith(SUFFIXES) and not path.startswith(LEFT_OUT) and (ROOT / path).is_file()
-    ]
+def texts() -> dict[str, list[str]]:
+    """Return the lines of the files whose words count, by path."""
+    paths = [str(path.relative_to(ROOT)) for path in tracked()]
+    kept = [path for path in paths if path.endswith(SUFFIXES) and not path.startswith(LEFT_OUT)]
+    return {path: (ROOT / path).read_text(encoding="utf-8").splitlines() for path in kept}
 
 
-FILES: Final = {path: (ROOT / path).read_text(encoding="utf-8").splitlines() for path in tracked()}
+FILES: Final = texts()
 
 
 def found(rule: Rule) -> Iterator[str]:

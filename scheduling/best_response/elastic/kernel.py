@@ -115,9 +115,9 @@ def best_response(
 
     Notes
     -----
-    The search is exact. Machine prices are rounded to whole multiples of a power of two so small that all rounding
-    together is at most a billionth of what the bid can spend. The returned schedule is optimal at the rounded prices;
-    its cost is then computed from the posted prices.
+    The search is exact. Machine prices are rounded to whole multiples of a power of two, which is at most 2^-45 of what
+    the bid can spend if it has at most 10,000 chunks and slots (`BITS` and `DIGITS` of `query.py`). The returned
+    schedule is optimal at the rounded prices; its cost is then computed from the posted prices.
 
     The problem is a multiple-choice knapsack over slots. Convex hulls of the slots' cost curves bound the cost of every
     completion, and the few completions that can be optimal are solved exactly (`close.py`). The hulls take O(T N), a

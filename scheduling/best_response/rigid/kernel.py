@@ -121,9 +121,10 @@ def best_response(
 
     Notes
     -----
-    The search is exact. Machine prices are rounded to whole multiples of a power of two so small that all rounding
-    together is at most a billionth of what the bid can spend. The returned schedule is optimal at the rounded prices;
-    its cost is then computed from the posted prices.
+    The search is exact. Machine prices are rounded to whole multiples of a power of two. All rounding together is at
+    most 1e-9 of what the bid can spend, for the machine-slots that it can hold, or 1e-8 if it held all workers all the
+    time (`SHARP` and `FINE` of `index.py`). The returned schedule is optimal at the rounded prices; its cost is then
+    computed from the posted prices.
 
     A ring is the case of a PS that demands nothing. Fewer workers for the same duration never cost more, so only the
     fewest are tried; the rest are pruned by O(1) bounds, best first. One candidate is evaluated in O(S + N log S) time;
