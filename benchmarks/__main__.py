@@ -16,7 +16,7 @@ from scheduling.policies.dps import Dps
 from studies.workloads.generated.dps import PAPER, Setting
 
 MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0
-"""What one decision at the paper's scale may take on one core."""
+"""Limits of the time of one decision at the paper's scale, on one core."""
 HEADER = (
     f"{'T':>5} {'S':>5} {'jobs':>5} {'price':>8} {'median':>8} {'p99':>8}"
     f" {'max':>8} {'wall p99':>9} {'admitted':>9} {'used':>6}"

@@ -14,7 +14,7 @@ from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured over the bids after the first `filled`."""
+    """Measured times of the bids after the first `filled`."""
 
     milliseconds: Floats
     """Time on the processor: one thread, so it is the time of one core whatever else the machine does."""

@@ -19,7 +19,7 @@ from scheduling.policies.oasis import Oasis
 from scheduling.pricing.price_function import reserve_prices
 
 MEDIAN_MS, MAX_MS = 8.0, 30.0
-"""What one decision at the paper's scale may take on one core."""
+"""Limits of the time of one decision at the paper's scale, on one core."""
 GPU_SERVERS = ((1, 4, 61), (8, 32, 488), (16, 64, 732), (1, 16, 122), (2, 32, 244), (4, 64, 488))
 """GPUs, vCPUs and GB of EC2's P2 and G3 instances."""
 CPU_SERVERS = ((2, 4), (4, 8), (8, 15), (16, 30), (36, 60))
@@ -54,7 +54,7 @@ SMALL = Scale(slots=60, servers=10, wanted=(100, 500), chunks=10, epochs=20, ful
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured."""
+    """Measured times of decisions."""
 
     milliseconds: Floats
     """Time on the processor of each decision."""

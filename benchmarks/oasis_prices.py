@@ -53,7 +53,7 @@ MakePolicy = Callable[[Bounds], Oasis]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run came to."""
+    """The outcome of one run."""
 
     welfare: float
     admitted: int

@@ -36,7 +36,7 @@ NEAR = 0.15
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of one instance."""
+    """The result for one instance."""
 
     kind: Kind
     gap: float | None
@@ -104,7 +104,7 @@ def small_queued(rng: np.random.Generator) -> OfflineProblem:
 
 
 def draw_ten(rng: np.random.Generator) -> dict[str, Any]:
-    """As `preemptive_quality.draw_near`, with more jobs on one server more, that arrive and take less long."""
+    """Draw as `preemptive_quality.draw_near` does, with more and shorter jobs on one more server."""
     servers = [{"workers": rng.integers(0, 2, rng.integers(1, 3)).tolist(), "pss": [0]} for _ in range(4)]
     jobs = []
     for i, arrival in enumerate(sorted(rng.integers(0, SLOTS // 2, JOBS).tolist())):
@@ -189,7 +189,7 @@ def table(draws: dict[str, Draw], *, instances: int, seconds: float, seed: int) 
 
 
 def tables(*, quick: bool, seed: int) -> Iterator[str]:
-    """What `make bench` shows of this: a few instances of 10 jobs and 10 slots, to the optimum."""
+    """Yield the lines of `make bench`: a few instances of 10 jobs and 10 slots, solved to the optimum."""
     instances, seconds = (1, 10.0) if quick else (3, 60.0)
     yield f"offline optimum, {seconds:g} seconds at most: {JOBS} jobs, {SLOTS} slots"
     yield from table(SMALL, instances=instances, seconds=seconds, seed=seed)

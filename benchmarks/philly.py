@@ -23,16 +23,16 @@ from studies.workloads.traces.mapping import Rules, to_bids
 
 SLOT_S = 600
 P50_MS, P95_MS = 5.0, 20.0
-"""What a decision may take."""
+"""Limits of the time of one decision."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What is replayed, on how many GPUs, and what FIFO is to decide of it in a second of the processor."""
+    """A part of the trace, its number of GPUs, and the target number of FIFO's decisions per processor second."""
 
     name: str
     drawn: philly_rows.Slice
-    """What its rows are drawn from if no file is named."""
+    """Settings from which its rows are drawn if no file is named."""
     gpus: int
     fifo: float
 
@@ -42,9 +42,9 @@ WEEK = Slice("week", philly_rows.WEEK, 320, 1500.0)
 Files = Mapping[str, Path | None]
 """The file of each slice by its name; None or nothing for rows that are drawn."""
 PRICING = 300.0
-"""What any pricing policy is to decide in a second of the processor."""
+"""Target number of decisions of a pricing policy in a second of processor time."""
 BASELINE = 300.0
-"""What a baseline is to decide in a second of the processor: as many as public simulators of SRTF and Tiresias do."""
+"""Target number of decisions of a baseline in a second of processor time, as in public simulators."""
 PRICED = ("dps", "oasis")
 BASELINES = ("srtf", "tiresias", "tiresias_l", "antman")
 AT_ONCE = ("drf", "rrh")
@@ -55,7 +55,7 @@ QUICK = RUNS[:1]
 
 
 def wanted_of(cut: Slice, policy: str) -> float:
-    """What a policy is to decide of a slice in a second of the processor, at least."""
+    """Return the target number of a policy's decisions on a slice in a second of processor time."""
     if policy == "fifo":
         return cut.fifo
     if policy in AT_ONCE:
@@ -72,7 +72,7 @@ def jobs_of(cut: Slice, path: Path | None) -> tuple[TraceJob, ...]:
 
 
 def source_of(cut: Slice, path: Path | None) -> str:
-    """What a slice is, and what of its figures is real."""
+    """Return a description of a slice, and which of its figures are real."""
     if path is not None:
         return f"{cut.name}: {path.name}, arrivals and sizes as there, values synthetic"
     return f"{cut.name}: synthetic rows in the format of Philly, values synthetic, too"

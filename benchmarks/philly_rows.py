@@ -32,7 +32,7 @@ class Job:
 
     @property
     def row(self) -> str:
-        """As a line, without its end."""
+        """The row as a line, without its end."""
         return f"{self.submitted},{self.duration_s:.1f},{self.gpus},{self.gpus * self.duration_s:.1f},{self.tenant}"
 
 
@@ -51,16 +51,16 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Slice:
-    """What a slice of a trace is drawn from."""
+    """The settings from which a slice of a trace is drawn."""
 
     begin: datetime
     days: int
     jobs: int
     longest_s: int
-    """What takes longer is cut to this."""
+    """Longest run time; longer ones are cut to this."""
     tenants: Sequence[Tenant]
     seed: int = 0
-    """What benchmarks draw it from."""
+    """Seed of the benchmarks."""
 
 
 DAY = Slice(

@@ -39,7 +39,7 @@ class PlanAdmin(ReadOnlyAdmin):
     actions = ["cancel"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Plan]:
-        """Without what only a plan's page needs."""
+        """Return plans without the large columns that only a plan's page needs."""
         return super().get_queryset(request).defer(*readings.LARGE)
 
     @admin.display(description="page")

@@ -116,7 +116,7 @@ class Trace(models.Model):
 
     @property
     def kind(self) -> str:
-        """What it holds, as in `cluster.traces.formats.KINDS`."""
+        """The kind of its records, as in `cluster.traces.formats.KINDS`."""
         return FORMATS[self.format].kind
 
     @property

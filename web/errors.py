@@ -4,6 +4,6 @@ from http import HTTPStatus
 
 
 class ServiceError(Exception):
-    """What was asked for cannot be done in the present state."""
+    """The request conflicts with the present state."""
 
     status = HTTPStatus.CONFLICT

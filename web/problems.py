@@ -29,7 +29,7 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class Conflict(APIException):
-    """What was asked cannot be done in the present state."""
+    """The request conflicts with the present state."""
 
     status_code = status.HTTP_409_CONFLICT
 

@@ -155,7 +155,7 @@ class BidSchedule(ApiView):
     @describe("Read a schedule", {200: ScheduleOut}, READ, operation_id="bids_schedule")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """What the job holds at present; 404 if nothing was granted."""
+        """Return the present schedule of the job; 404 if nothing was granted."""
         bid, found = _found(request, cluster, sequence)
         schedule = schedules.schedule_of(bid)
         if schedule is None:

@@ -16,7 +16,7 @@ class _Slot(django_filters.Filter):  # type: ignore[misc]
 
 
 class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """What a list of bids may be narrowed to."""
+    """Filters of a list of bids."""
 
     state = django_filters.MultipleChoiceFilter(choices=BidState.choices)
     label = django_filters.CharFilter()

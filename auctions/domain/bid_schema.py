@@ -49,7 +49,7 @@ DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}
 
 @dataclass(frozen=True)
 class BidContext:
-    """What bids are checked against: a cluster, its inventory, and the policy class in force."""
+    """The context of checks of bids: a cluster, its inventory, and the policy class in force."""
 
     cluster: Cluster
     snapshot: InventorySnapshot

@@ -36,9 +36,9 @@ from scheduling.registry import POLICIES
 
 CATCH_UP_EVENTS = 32
 JOBS_PER_EVENT = 4
-"""At most `CATCH_UP_EVENTS` events are caught up, or one for every `JOBS_PER_EVENT` jobs of the book if that is more.
+"""Number of jobs in the book for which one more event is caught up, beyond `CATCH_UP_EVENTS`.
 
-Beyond that, reading all jobs again is as fast (0.7 ms for an event, 0.2 ms for a job).
+With more events, reading all jobs again is as fast (0.7 ms for an event, 0.2 ms for a job).
 """
 CAUGHT_UP = frozenset({EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT})
 """Event kinds that are caught up; after any other event that changes the ledger, the book is rebuilt."""

@@ -51,7 +51,7 @@ class Trace(Generic[One]):
     """The contents of a file; every line is a record or malformed."""
 
     format: str
-    """As in `FORMATS`."""
+    """Name of the format, as in `FORMATS`."""
     source: str
     """The file's name."""
     sha256: str

@@ -1,4 +1,4 @@
-"""What was known of a plan when: the bound rising, the best so far falling, until both meet or time is up."""
+"""Progress of a plan: the bound rises and the best makespan falls until both meet or time is up."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What helpers do in a plan of split learning: forward and backward passes of clients, and nothing in between."""
+"""Gantt chart of a plan of split learning: forward and backward passes of clients on helpers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def pages(pieces: Sequence[Piece], helpers: Sequence[str]) -> list[int]:
 
 
 def _cut(pieces: Sequence[Piece], helpers: Sequence[str], start: int) -> tuple[list[str], list[Piece]]:
-    """As many helpers from there on as may be drawn, and their pieces."""
+    """Return the helpers from there on that may be drawn, and their pieces."""
     rows: list[str] = []
     kept: list[Piece] = []
     of: dict[str, list[Piece]] = {name: [] for name in helpers}

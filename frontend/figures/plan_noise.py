@@ -1,4 +1,4 @@
-"""What noise does to a plan: mean and worst makespans of three kinds of helpers, beside what was planned."""
+"""Effect of noise on a plan: mean and worst makespans of three kinds of helpers, and the planned one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

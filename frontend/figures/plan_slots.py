@@ -1,4 +1,4 @@
-"""What the length of a slot costs and saves (Fig. 6 of the split-learning paper): makespan, and time to compute."""
+"""Effect of the length of a slot (Fig. 6 of the split-learning paper): makespan and computing time."""
 
 from collections.abc import Sequence
 

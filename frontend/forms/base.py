@@ -1,4 +1,4 @@
-"""What all forms of pages share: descriptions for screen readers, and errors found where a request is read."""
+"""Common parts of the forms of pages: descriptions for screen readers, and errors found when a request is read."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -55,7 +55,7 @@ class PageForm(forms.Form):
     bound_field_class = DescribedField
 
     within = ""
-    """What names of fields begin with where a request has the form's fields inside another one."""
+    """Prefix of field names in errors, if a request has the form's fields inside another one."""
 
     def blame(self, error: InvalidField) -> None:
         """Show each error at the field that it is about."""

@@ -36,7 +36,7 @@ class CounterfactualForm(PageForm, PolicyForm):
 
     @classmethod
     def of(cls, request: HttpRequest, *, policy: str, current: PolicyVersion) -> "CounterfactualForm":
-        """As sent; or with what is in the address, in force, or a default, in that order."""
+        """Return the form as it was sent, or with initial values from the address, the policy in force, or defaults."""
         initial: dict[str, Any] = POLICIES[policy]().to_json()
         if current.name == policy:
             initial |= current.parameters

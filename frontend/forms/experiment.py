@@ -33,7 +33,7 @@ READY_MADE: Final[Json] = {
     ],
     "seeds": [1, 2, 3],
 }
-"""What an empty page offers: seconds of computing, and nothing to upload."""
+"""The experiment that an empty page offers: it takes seconds, and needs no upload."""
 CHOSEN: Final = ("dps", "fifo", "srtf", "tiresias")
 """Policies that are ticked to begin with: they run on servers of any kind."""
 OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference", "batch")
@@ -191,7 +191,7 @@ class ExperimentForm(PageForm):
         return data
 
     def body(self) -> Json:
-        """What a request would say."""
+        """Return the body of the request."""
         data = self.cleaned_data
         return {
             "label": data["label"],

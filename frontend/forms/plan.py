@@ -27,7 +27,7 @@ EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
         {"scenario": {"number": 2, "model": "vgg19", "clients": 30, "helpers": 5, "seed": 1}},
     ),
 }
-"""What it says, and the instance or scenario of a request. Synthetic: links and devices are drawn from a seed."""
+"""Text of each choice, and the source in its request. Synthetic: links and devices are drawn from a seed."""
 
 
 def _clusters() -> list[tuple[str, str]]:
@@ -68,7 +68,7 @@ class PlanForm(PageForm):
     )
 
     def clean(self) -> Json:
-        """What is pasted or uploaded goes before an example; both at once would be a guess."""
+        """Use the pasted or uploaded instance, else the example; both together are an error."""
         data: Json = super().clean() or {}
         texts = [(data.get(name) or "").strip() for name in ("text", "file")]
         if all(texts):
@@ -99,7 +99,7 @@ class PlanForm(PageForm):
 
 
 def _source(document: object) -> Json:
-    """Under which key of a request a document belongs: it says so, or it is a profile if it has a model."""
+    """Return the document under its key of a request: its own key, or `profile` if it has a model."""
     if isinstance(document, dict):
         for name in SOURCES:
             if name in document:

@@ -19,7 +19,7 @@ MOST_LINES: Final = 6
 
 
 class ReplanForm(PageForm):
-    """What is different now; names and numbers are checked where changes are read."""
+    """Changes since a plan was made; names and numbers are checked when changes are read."""
 
     within = "changes."
     field_order = ("label", "drop", "gone", "slower", "more", "seconds")

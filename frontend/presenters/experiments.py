@@ -71,7 +71,7 @@ def _number(number: float, metric: Metric) -> str:
 
 
 def view_of(results: Results, metric: str, workload: int) -> View:
-    """What the chart of a metric shows."""
+    """Return the content of the chart of a metric."""
     one, bars = METRICS[metric], []
     for row in results.rows:
         value = row.values[metric]

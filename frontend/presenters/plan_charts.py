@@ -20,7 +20,7 @@ Query = Mapping[str, str]
 
 
 def gantt(plan: Plan, query: Query) -> Drawing:
-    """What helpers do when, from the helper on that the address says."""
+    """Return the Gantt chart from the helper on that the address states."""
     pieces, helpers, makespan = readings.pieces_of(plan), readings.names(plan)[0], plan.makespan or 0
     return plan_gantt.figure(pieces, helpers, makespan=makespan, slot_ms=plan.slot_ms, first=_first_helper(query))
 

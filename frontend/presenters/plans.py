@@ -12,7 +12,7 @@ from frontend.figures.timeline import TimeLine
 
 @dataclass(frozen=True)
 class Step:
-    """What was planned from one moment on, and what that changed."""
+    """A plan from one moment on, and its changes."""
 
     version: int
     at: str

@@ -81,7 +81,7 @@ def experiment_page(request: HttpRequest, number: int) -> HttpResponse:
 
 @page_view
 def part(request: HttpRequest, number: int) -> HttpResponse:
-    """What changes on an experiment's page, for pages that are open."""
+    """Return the changing part of an experiment's page, for pages that are open."""
     found = _own(request, number)
 
     def build() -> HttpResponse:

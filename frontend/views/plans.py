@@ -95,7 +95,7 @@ def plan_page(request: HttpRequest, number: int) -> HttpResponse:
 
 @page_view
 def part(request: HttpRequest, number: int) -> HttpResponse:
-    """What changes on a plan's page, for pages that are open."""
+    """Return the changing part of a plan's page, for pages that are open."""
 
     def build() -> HttpResponse:
         return render(request, "frontend/_plan.html", _context(request, number))
@@ -158,7 +158,7 @@ def _clients_table(plan: Plan) -> Table:
 
 
 def _changes_table(plan: Plan) -> Table:
-    """What a plan made again means for each client; slots, nothing where it is not in a plan."""
+    """Return the effect of replanning on each client, slots; empty cells if a client is not in a plan."""
     columns = ("client", "helper", "what", "completion_before", "completion")
     rows = (
         ["" if getattr(row, name) is None else getattr(row, name) for name in columns]
@@ -183,7 +183,7 @@ TABLES: Final[Mapping[str, Callable[[Plan, charts.Query], Table]]] = {
     "slots": lambda plan, _: plan_slots.table(comparisons.lengths_of(plan)),
     "noise": _noise_table,
 }
-"""What can be had as CSV."""
+"""Tables that are available as CSV."""
 
 
 @page_view

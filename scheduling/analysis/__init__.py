@@ -1,1 +1,1 @@
-"""What can be said of a policy's decisions afterwards."""
+"""Analysis of a policy's decisions."""

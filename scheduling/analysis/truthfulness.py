@@ -1,4 +1,4 @@
-"""What one bid would have got by stating another value, or another time, on the very same book."""
+"""Results of one bid if it had stated another value, or another time, on the same book."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -191,7 +191,7 @@ def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> 
 
 
 def _judged(found: Grant | None, bid: Bid, *, factor: float, stated: float) -> Misreport:
-    """What an answer would have brought, by the bid's true utility."""
+    """Return the result of a grant by the bid's true utility."""
     schedule, payment = (None, 0.0) if found is None else (found.schedule, found.payment)
     value: float | None = 0.0
     if found is not None:

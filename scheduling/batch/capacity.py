@@ -30,8 +30,7 @@ class CapacityTables(NamedTuple):
     room: Counts
     """Machines that fit in a slot, M x T x S, clipped; computed for the first slots only."""
     sums: Counts
-    """For windows that start in slot t: the first slot at which fewer than n fit all servers together, M x (N + 1) x
-    T."""
+    """First slot at which fewer than n fit all servers together in a window from slot t on, M x (N + 1) x T."""
     largest: Counts
     """The same for the server with the most room, M x (N + 1) x T."""
     total: Ints

@@ -47,7 +47,7 @@ class RunningBook:
     queues: Queues | None = None
     """Queues of the workers; None until the first chunks join a queue."""
     ran: list[Ran] = field(default_factory=list)
-    """What workers processed since a caller last emptied this list."""
+    """Work of workers since a caller last emptied this list."""
     offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """Decision slot, standalone value and owner number of each bid of `history`."""
     _offer_history: OfferHistory | None = field(default=None, init=False, repr=False, compare=False)

@@ -46,7 +46,7 @@ class DpsInstance:
     conventions: Json
     """`window` and `start`, when the file says which it is about."""
     busy: tuple[Placement, ...]
-    """What is in use before the first job, slot by slot."""
+    """Placements in use before the first job, slot by slot."""
 
     def ledger(self, *, tail: int) -> Ledger:
         """A ledger with the initial usage: slots [1, T), and `tail` more that jobs hold beyond completion."""

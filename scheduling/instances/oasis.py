@@ -58,7 +58,7 @@ class OasisInstance:
     u_arg: str
     l_arg: str
     busy: tuple[Placement, ...]
-    """What is in use before the first job, slot by slot."""
+    """Placements in use before the first job, slot by slot."""
 
     def ledger(self) -> Ledger:
         """A ledger of the slots [1, T] with the initial usage."""

@@ -29,7 +29,7 @@ class PreemptiveInstance:
 
     inventory: Inventory
     bids: tuple[Bid, ...]
-    """In the order of the file."""
+    """Bids in the order of the file."""
     ids: tuple[int | str, ...]
     types: tuple[int, ...]
     """Worker type of each job: the only one it can use."""
@@ -95,7 +95,7 @@ def read_preemptive(document: object) -> PreemptiveInstance:
 
 
 def _storage(rows: list[Json], jobs: list[Json]) -> tuple[list[int | None], list[int]]:
-    """What each server can store, and what a chunk of each job takes of that, in the common denominator of all."""
+    """Return the storage of each server, and the storage of a chunk of each job, in the common denominator of all."""
     limits = [
         check_fraction(f"servers[{s}].storage", row["storage"]) if "storage" in row else None
         for s, row in enumerate(rows)

@@ -28,7 +28,7 @@ class WeightedInstance:
     architecture: Architecture
     inventory: Inventory
     bids: tuple[Bid, ...]
-    """In the order of the file, which need not be that of arrival; each utility is the job's weight, whenever."""
+    """Bids in the order of the file, which may differ from that of arrival; each utility is the constant weight."""
     ids: tuple[int | str, ...]
     """The jobs' ids as the file writes them."""
     tau: int | None
@@ -178,7 +178,7 @@ def _read_vector(where: str, row: object, length: int) -> list[int]:
 
 
 def _read_usage(root: Json, inventory: Inventory, tau: int | None) -> Ints | None:
-    """What `beta[server][resource][slot]` has in use before slot `tau`."""
+    """Return the use before slot `tau`, from `beta[server][resource][slot]`."""
     if root.get("beta") is None:
         return None
     if tau is None:

@@ -19,7 +19,7 @@ class Architecture(StrEnum):
     PS = "ps"
     """Through parameter servers."""
     RING = "ring"
-    """Among themselves: Ring-AllReduce."""
+    """Workers exchange gradients among themselves: Ring-AllReduce."""
 
 
 @dataclass(frozen=True)

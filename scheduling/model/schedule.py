@@ -8,7 +8,7 @@ from scheduling.model.types import Json
 
 
 class Role(StrEnum):
-    """What a machine does for its job."""
+    """The role of a machine in its job."""
 
     WORKER = "worker"
     PS = "ps"

@@ -14,7 +14,7 @@ from scheduling.offline.subgradient import Reply, minimise
 from scheduling.solvers.time_limit import Left
 
 STEPS = 500
-"""As a rule far more than it takes."""
+"""Largest number of steps, usually far more than necessary."""
 BEYOND = 1e6
 """Price of a unit that does not exist, as a multiple of the largest value of a job."""
 ROUNDING = 1e-11
@@ -122,7 +122,7 @@ class Market:
         self._beyond = np.where(gone, BEYOND * float(np.abs(values).max(initial=1.0)), 0.0)
 
     def ask(self, mu: Floats) -> Reply:
-        """What prices of the whole supply prove."""
+        """Return the value that prices of the whole supply prove, and a subgradient."""
         prices = np.where(self._scarce, mu * self.per_unit, self._beyond)
         fluid = self.fluid
         respond(fluid.modes, prices, fluid.value_at, self._willing, self.best, self._until, self._taken)

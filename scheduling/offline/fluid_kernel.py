@@ -1,4 +1,4 @@
-"""What divided jobs do at given prices. Private: arrays only, modified in place."""
+"""Best responses of divisible jobs at given prices. Private: arrays only, modified in place."""
 
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ class Pieces(NamedTuple):
     slot: Ints
     low: Ints
     high: Ints
-    """From running this way to running that way; low is -1 for not running."""
+    """Edges of the hull from mode `low` to mode `high`; low is -1 for not running."""
 
 
 @kernel

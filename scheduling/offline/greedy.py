@@ -58,7 +58,7 @@ def greedy(problem: OfflineProblem, prices: Floats, left: Left) -> float | None:
 
 
 def _improved(problem: OfflineProblem, kernel: Kernel, order: list[int], prices: Floats, left: Left) -> float:
-    """Also with each job in turn put first, where that is better."""
+    """Improve the order by moving each job in turn to the front, if the value rises; return the best value."""
     best = _pack(problem, kernel, order, prices, left)
     calls = len(order)
     for i in list(order):
@@ -73,7 +73,7 @@ def _improved(problem: OfflineProblem, kernel: Kernel, order: list[int], prices:
 
 
 def _pack(problem: OfflineProblem, kernel: Kernel, order: Iterable[int], prices: Floats, left: Left) -> float:
-    """What jobs earn that take their best response in this order."""
+    """Return the total value of jobs that take their best responses in this order."""
     used, earned = _used(problem), 0.0
     waiting = list(order)
     for offer in (prices, np.zeros_like(prices)):

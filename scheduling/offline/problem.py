@@ -62,8 +62,7 @@ class OfflineProblem:
     completion - arrival, slots."""
     covers: Covers = Covers.ANY
     open_end: bool = True
-    """Also hold for schedules that go on beyond `end`; there, machines are taken to be free. False: for schedules
-    that are complete by `end`."""
+    """Whether the bound also holds for schedules that continue beyond `end`, where all machines count as free."""
     used: Ints | None = None
     """Units in use before the first job, (end - start) x S x R; None: none."""
     tail: int = 0

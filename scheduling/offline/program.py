@@ -1,4 +1,4 @@
-"""What the integer programs share: jobs that complete at some slot or not at all, and servers that are not full."""
+"""Common parts of the integer programs: completions of jobs, and capacities of servers."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class TooLarge(SchedulingError):
 
 @dataclass(frozen=True)
 class Solved:
-    """What the solver says, as the objective counts."""
+    """The solver's result, in the objective's sign."""
 
     bound: float | None
     """None: it proved none."""
@@ -88,7 +88,7 @@ class Program:
         return self.better(-bound, None, optimal=False)
 
     def better(self, value: float, found: float | None, *, optimal: bool) -> Solved:
-        """As the objective counts. What was dropped is worse than what is known, which may be the best there is."""
+        """Return the result in the objective's sign. Dropped columns are worse than the incumbent."""
         sign = 1.0 if self.problem.most else -1.0
         if self.fixing is not None:
             value = max(value, self.fixing.incumbent)
@@ -102,7 +102,7 @@ class Program:
             self.rows.row([(column, 1.0) for column, _ in self._ends[i]], low=low, high=1.0)
 
     def only_better(self, known: float) -> None:
-        """From now on ask what may be complete in schedules that are better than this one."""
+        """Keep only columns of schedules that are better than this one from now on."""
         if self.fixing is not None:
             self.fixing.incumbent = max(self.fixing.incumbent, known)
 
@@ -120,7 +120,7 @@ class Program:
 
 
 class Cells:
-    """What columns hold of each resource of each server in each slot, against what is free."""
+    """Use of each resource of each server in each slot by columns, and the rows that limit it to the free units."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

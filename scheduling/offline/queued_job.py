@@ -20,7 +20,7 @@ class QueuedJob:
     each: int
     """Slots of a chunk with communication (p0)."""
     alone: int
-    """And without, where the whole job is in the cloud (p1)."""
+    """Slots of a chunk without communication, if the whole job is in the cloud (p1)."""
     arrival: int
     ready: dict[int, int]
     """First slot in which a worker of the edge has the data, by worker."""

@@ -100,7 +100,7 @@ class _Job(NamedTuple):
         return fixing is None or fixing.holds(self.i, self.start + size.slots, use, self.start, self.end)
 
     def add_together(self, able: list[int]) -> None:
-        """On one server, with one PS."""
+        """Add the columns of workers on one server, with one PS."""
         inventory, size = self.program.problem.inventory, self.size
         demand = size.number * inventory.worker_demand[size.worker]
         if size.ps is not None:

@@ -18,7 +18,7 @@ from scheduling.model.types import Floats, Json
 
 
 class Objective(StrEnum):
-    """What a policy optimises."""
+    """The objective of a policy."""
 
     WELFARE = "welfare"
     """Maximise the sum of values of completed jobs: an auction where bids state a utility and pay posted prices."""

@@ -26,7 +26,7 @@ class Played:
     """A run of queues from the first arrival to the last completion; times in ticks."""
 
     bids: tuple[Bid, ...]
-    """In order of arrival, as they ran."""
+    """Bids in order of arrival, as they ran."""
     workers: Workers
     tasks: Mapping[str, Task]
     sent: Mapping[str, Dispatch]
@@ -49,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True, order=True)
 class Broken:
-    """At slot `at` alpha of a job is more than (t - r) / D + p beta of a worker: constraint (6a) does not hold."""
+    """Violation of constraint (6a): at slot `at`, alpha of a job is more than (t - r) / D + p beta of a worker."""
 
     job: str
     worker: int
@@ -166,7 +166,7 @@ def duals(played: Played) -> Duals:
 
 
 Steps = list[tuple[int, Fraction]]
-"""From which tick a quantity has which value; before the first it is 0."""
+"""Ticks and values of a step function, which is 0 before the first tick."""
 
 
 def _betas(played: Played, found: Mapping[tuple[str, Place], Sequence[int]]) -> dict[int, Steps]:

@@ -34,7 +34,7 @@ class Preemption:
 
 @dataclass(frozen=True)
 class Ran:
-    """What workers did while slots passed."""
+    """The work of workers while slots passed."""
 
     segments: tuple[Segment, ...]
     preemptions: tuple[Preemption, ...]
@@ -76,7 +76,7 @@ class Restored:
     each: int
     """Ticks of a chunk with communication."""
     handicap: int
-    """In ticks, as it joined."""
+    """Handicap when it joined, ticks."""
     complete: int
     """Chunks complete of those that were taken out of queues again."""
     start: int | None

@@ -1,1 +1,1 @@
-"""What algorithms share and no paper defines: integer programs, time limits, compiled code."""
+"""Tools of several algorithms that no paper defines: integer programs, time limits, compiled code."""

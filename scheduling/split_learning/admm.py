@@ -23,7 +23,7 @@ from scheduling.split_learning.plan import Plan
 
 @dataclass(frozen=True)
 class Round:
-    """What one pass through lines 2 to 4 found."""
+    """The result of one pass through lines 2 to 4."""
 
     forward: ForwardSlots
     assignment: Ints
@@ -42,7 +42,7 @@ class Admm:
     rho: float = 4.0
     """Penalty of (16), for each slot that is not where the assignment says, above 0."""
     dual_step: float = 1.0
-    """What line 4 multiplies the violation with: 1 as printed, rho in ADMM's own form; 0 leaves the penalty alone."""
+    """Factor of the violation in line 4: 1 as in the paper, rho as in ADMM, 0 for the penalty alone."""
     moved: float = 1.0
     """epsilon_1 (17): stop if fewer entries of y changed."""
     shorter: float = 1.0

@@ -21,7 +21,7 @@ class Pass(NamedTuple):
     """The slot at which it is at the helper, for ties."""
     slots: int
     tail: int
-    """From its end to the end of the client's batch."""
+    """Slots from its end to the end of the client's batch."""
     client: int
 
 
@@ -186,7 +186,7 @@ def _blocks(order: Sequence[Pass]) -> Iterator[tuple[list[Pass], int, int]]:
 
 
 def _by_helper(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> Iterator[tuple[list[Pass], Free]]:
-    """What each helper has to do, and when it is free; passes of 0 slots are left out, and helpers without any."""
+    """Yield the passes of each helper, and its free slots; passes of 0 slots are left out, and helpers without any."""
     clients = np.arange(len(assignment))
     # Plan knows when a forward pass is complete, switching included; its backward passes are not decided yet.
     nothing: tuple[Pieces, ...] = ((),) * len(assignment)

@@ -41,7 +41,7 @@ def balanced(instance: Instance) -> Ints:
 
 
 def no_room(instance: Instance, j: int, room: Ints) -> NoPlan:
-    """What to say when client j comes and `room` bytes are left on each helper, I."""
+    """Return the error for client j if `room` bytes are left on each helper, I."""
     most = int(np.argmax(room))
     return NoPlan(
         f"client {instance.clients[j]} needs {instance.demand[j]} bytes, and after the {j} clients before it no helper"
@@ -50,7 +50,7 @@ def no_room(instance: Instance, j: int, room: Ints) -> NoPlan:
 
 
 def nowhere(instance: Instance) -> NoPlan:
-    """What to say when it is proven that memory allows no assignment."""
+    """Return the error for an instance without an assignment within memory."""
     try:
         balanced(instance)
     except NoPlan as error:

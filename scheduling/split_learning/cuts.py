@@ -30,7 +30,7 @@ def cuts_for(instance: Instance, i: int, members: Ints, makespan: int, rng: np.r
 
 
 def overbooked(instance: Instance, assignment: Ints) -> list[Cut]:
-    """What forbids an assignment that takes a byte too much somewhere; none if it takes none.
+    """Return cuts that forbid an assignment beyond some helper's memory; empty if it fits.
 
     Rows of memory are rounded (interval_rows.py).
     """

@@ -87,7 +87,7 @@ class _Program:
             self._add_client(j)
 
     def read(self, values: Floats, *, optimal: bool) -> ForwardSlots:
-        """What a solution stands for, with its true makespan."""
+        """Return the slots of a solution, with its true makespan."""
         slots = np.zeros_like(self.length)
         shares = np.zeros(self.length.shape)
         for (i, j), column in self.n.items():

@@ -148,7 +148,7 @@ def _push(heap: Ints, size: int, new: int, first: Ints, second: Ints) -> int:
 
 @inner
 def _pop(heap: Ints, size: int, first: Ints, second: Ints) -> int:
-    """Without the first one; returns how many are left."""
+    """Remove the first one; return the number of the others."""
     moved = heap[size - 1]
     at, child = 0, 1
     while child < size - 1:

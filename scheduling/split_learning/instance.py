@@ -1,4 +1,4 @@
-"""What has to be planned: the slots a client's batch takes with each helper, and memory."""
+"""An instance: the slots of each client's batch with each helper, and memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -60,7 +60,7 @@ class HelperRow(NamedTuple):
         return self.unit == 1 and self.around is not None and self.around <= low
 
     def free(self, makespan: int) -> int:
-        """What there is, in whole units."""
+        """Return the limit in whole units."""
         return self.room if self.around is None else (makespan - self.around) // self.unit * self.unit
 
 
@@ -194,7 +194,7 @@ class IntervalRows:
 
 @dataclass(frozen=True)
 class _Load:
-    """What one helper has to do, in units, and when: an entry for each pass, or for each client where it is rounded."""
+    """Work of one helper, in units, with its times: an entry for each pass, or for each client if it is rounded."""
 
     work: Floats
     releases: Ints
@@ -228,7 +228,7 @@ class _Load:
 
 
 def _some(times: Ints) -> Ints:
-    """At most MOST_TIMES of them, evenly, the first and the last included."""
+    """Return at most MOST_TIMES of them, evenly spaced, with the first and the last."""
     if len(times) <= MOST_TIMES:
         return times
     some: Ints = times[np.linspace(0, len(times) - 1, MOST_TIMES).astype(np.int64)]

@@ -21,7 +21,7 @@ class Step:
     plan: Plan | None
     """The best plan so far; None if there is none."""
     note: str = ""
-    """What was done last, for people."""
+    """The last step, in words."""
 
     @property
     def optimal(self) -> bool:

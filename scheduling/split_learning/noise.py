@@ -23,11 +23,11 @@ class Noisy:
     planned: int
     """Planned makespan."""
     priorities: int
-    """If helpers follow the priorities of the plan."""
+    """Makespan if helpers follow the priorities of the plan."""
     first_come: int
-    """If helpers run passes in order of arrival."""
+    """Makespan if helpers run passes in order of arrival."""
     replanned: int
-    """If helpers get new priorities, made for the drawn times, or keep the old ones if these are no worse."""
+    """Makespan if helpers get new priorities for the drawn times, or keep the old ones if these are no worse."""
     bound: int
     """The longest path that no assignment avoids, with the drawn times."""
 

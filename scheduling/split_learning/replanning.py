@@ -34,7 +34,7 @@ class Replanned:
 
     plan: Plan
     changes: tuple[Change, ...]
-    """In the order of the new instance's clients, those who dropped out last."""
+    """Changes in the order of the new instance's clients; dropped clients come last."""
 
     @property
     def summary(self) -> str:

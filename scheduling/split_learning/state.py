@@ -33,7 +33,7 @@ class State(NamedTuple):
     version: Ints
     """A number that changes whenever a helper's clients do, I."""
     seen: Ints
-    """For pairs of helpers, their versions when nothing better was found between them at `target`, I x I x 2."""
+    """Versions of pairs of helpers when no improvement was found between them at `target`, I x I x 2."""
     target: Ints
     """A makespan, or -1: an array of one."""
     useful: Flags

@@ -1,4 +1,4 @@
-"""What separate processes share that compute background jobs. This module needs no database, as they have none."""
+"""Common parts of separate processes that compute background jobs. They have no database."""
 
 import json
 import os

@@ -19,7 +19,7 @@ class JobState(models.TextChoices):
 
 
 class Stage(models.TextChoices):
-    """What running work does before it can begin; empty after it has begun."""
+    """The preparation of running work; empty after the work has begun."""
 
     BEGUN = "", ""
     LOADING = child.LOADING, "It loads kernels; where they must be compiled first, that takes a minute or two."

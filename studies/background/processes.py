@@ -63,7 +63,7 @@ class JobProgress(ABC):
     is_new: bool = False
     """Whether there is something to write; False after it is written."""
     stage: Stage = Stage.BEGUN
-    """What the process does before it can begin."""
+    """The preparation that the process does at present."""
     ready_at: float | None = None
     """Time at which the process was ready, by the monotonic clock."""
     result: Json | None = None

@@ -43,7 +43,7 @@ class Progress:
     share: float
     """Share of the work that is done: ended runs, and the decided part of running ones; 1 at the end."""
     stage: Stage
-    """What running runs do before they can begin; empty after one of them has begun."""
+    """The preparation of running runs; empty after one of them has begun."""
 
     @property
     def runs(self) -> int:

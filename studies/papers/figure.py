@@ -1,4 +1,4 @@
-"""What a figure of a paper is: its axes, how its numbers are computed, what it claims, and how that is judged."""
+"""A figure of a paper: its axes, the computation of its numbers, its claim, and the judgement of that claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     """Direction and size."""
     DIRECTION = "direction only"
-    """What is better than what, or what grows with what; not by how much."""
+    """The order or the growth agrees with the claim, but not the size."""
     NOT = "not reproduced"
 
 
@@ -66,7 +66,7 @@ class Series:
 
     @property
     def mean(self) -> Floats:
-        """Over seeds, one for each point."""
+        """Mean over seeds, one for each point."""
         mean: Floats = self.samples.mean(axis=1)
         return mean
 
@@ -96,7 +96,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Task:
-    """At which scale, and from which seeds, a figure is computed."""
+    """The scale and the seeds of a figure."""
 
     scale: Scale = Scale.SMALL
     seeds: tuple[int, ...] = (1, 2)
@@ -136,13 +136,13 @@ class Figure:
     """A figure of a paper, or a table."""
 
     number: str
-    """As printed: `3`, or `II` for Table II."""
+    """Number in the paper: `3`, or `II` for Table II."""
     title: str
     x: str
     y: str
-    """What is on the axes, with units."""
+    """Quantity on the y axis, with its unit."""
     claim: str
-    """What the paper says of it, in our words, with its numbers where the text has any."""
+    """The paper's claim in our words, with its numbers if the text has any."""
     compute: Callable[[Task], Data]
     judge: Callable[[Data], Finding]
     bars: bool = False
@@ -163,7 +163,7 @@ class Paper:
     """A paper and all of its figures that show simulations."""
 
     key: str
-    """As the command names it."""
+    """Name of the paper in commands."""
     title: str
     section: str
     """Section of the paper with the simulations."""

@@ -29,7 +29,7 @@ SENSITIVE, CRITICAL = "time-sensitive", "time-critical"
 SHARES = (10, 20, 50, 100, 150, 200)
 """Estimates over what is estimated, percent."""
 RATIO, POWER = "U / L", "ln(U / L)"
-"""What is estimated wrongly: the paper's, and the same in the exponent, as U / L is e to the hundreds."""
+"""The quantity that is estimated wrongly: U / L as in the paper, or its logarithm, because U / L is huge."""
 TOPS = (10, 50, 100)
 """Greatest priorities, in Figure 5."""
 RATIOS = (1.1, 1.5)

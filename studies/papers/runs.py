@@ -1,4 +1,4 @@
-"""What the figures share: jobs that must be complete by the end, run through a policy, and what came of them."""
+"""Common parts of the figures: jobs that must be complete by the end, run through a policy, and the outcome."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from scheduling.policies.base import Policy
 from scheduling.policies.simulation import Simulation
 
 BUDGET_S = 60.0
-"""For a bound. It never grows less while one is sought, so that the same seed gives the same bytes: steps end it."""
+"""Time limit of a bound, which never runs out: the number of steps ends it, so that results are reproducible."""
 
 
 def by_end(bids: Iterable[Bid], end: int) -> tuple[Bid, ...]:
@@ -34,7 +34,7 @@ class Ran:
     payment: dict[str, float]
     """Payments of admitted jobs, money."""
     value: dict[str, float]
-    """What admitted jobs are worth as planned when they were admitted, money."""
+    """Values of admitted jobs as planned when they were admitted, money."""
     welfare: float
     """Worth of the completions, money."""
     standalone_value: float

@@ -63,6 +63,8 @@ tests one run of a policy or of pytest.
 
 SENTENCES: Final = (
     Rule(r"\"\"\"(Of|With|By|Whose|Where|When|Why|How|Who|Which) ", "subject, verb, object; or a noun"),
+    # Tests describe what holds, so their docstrings may begin with such a clause.
+    Rule(r"\"\"\"(What|As|And|Also|Without|Over|From|To) ", "subject, verb, object; or a noun", allowed=("tests/",)),
     Rule(r"(?i)\b(so many|so much|by so)\b", "the number, or by this amount"),
     Rule(r"\b(None|[Ee]mpty|[Nn]ull) where\b", "None if ..."),
     Rule(r"\b(told|tells?|tellings?)\b", "replayed, reported, or returned"),

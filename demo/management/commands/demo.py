@@ -32,7 +32,7 @@ SECONDS_PER_TRACED_SLOT = 1.0
 """The same under a trace: its first days are nearly empty."""
 
 ONCE_BIDS = 40
-"""To each market."""
+"""Number of bids for each market."""
 WAIT_S = 30
 OWN_SHARE = 3
 """Every third bid is the bidder's own."""

@@ -54,7 +54,7 @@ class Shares(NamedTuple):
     spare: float
     """Excess of the value of all slots at these prices over the work, rounded up; infeasible if below 0."""
     chosen: list[set[int]]
-    """What may have a share."""
+    """Patterns that may have a share."""
 
 
 def share(groups: Sequence[Group], required: Required) -> Shares:

@@ -101,7 +101,7 @@ class _FeasibilityCheck:
         return False
 
     def _fill(self, groups: list[Group], chosen: list[set[int]], found: Whole) -> None:
-        """For each used pattern, choose the pattern that does most of the work that all others leave."""
+        """Replace each used pattern by the pattern that does most of the work that all others leave."""
         had = sum((number * groups[g].patterns[k] for g, k, number in found.used), np.zeros_like(found.due))
         for g, k, _ in found.used:
             patterns = groups[g].patterns

@@ -39,7 +39,7 @@ class Cut(NamedTuple):
 
 
 Column = Callable[..., int]
-"""As `IntegerProgram.column`."""
+"""The signature of `IntegerProgram.column`."""
 
 
 class Machines:

@@ -19,7 +19,7 @@ HALF = 0.5
 QUICK_S = 2.0
 """Seconds for one of many checks that only speed up the search."""
 REPAIR_S = 10.0
-"""For a schedule that would be better than the best known: one more round takes as long."""
+"""Seconds for a search for a better schedule than the best known; one more round takes as long."""
 
 
 def elastic_optimum(problem: OfflineProblem, most: int, fixing: Filter | None, left: Left) -> Solved:
@@ -173,7 +173,7 @@ class _Search:
                 break
 
     def _fewest(self, jobs: dict[int, int]) -> dict[int, int]:
-        """As few of these jobs, as late, as still cannot all be complete in time."""
+        """Return a minimal set of these completions, each as late as possible, that is infeasible."""
         for i in sorted(jobs, key=jobs.__getitem__, reverse=True):
             fewer = {j: end for j, end in jobs.items() if j != i}
             if self._cannot_be(fewer):

@@ -40,7 +40,7 @@ class Server(NamedTuple):
 
 
 def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], most: Sequence[int]) -> Heights:
-    """What fits all the servers, up to `most` of each item; raises TooLarge.
+    """Return the loads that fit all the servers, up to `most` of each item; raises TooLarge.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
 def full_loads(
     server: Server, demand: Sequence[Sequence[int]], most: Sequence[int], looked: Iterator[int]
 ) -> Iterator[Load]:
-    """What fits one server side by side, where none can be added; raises TooLarge.
+    """Return the loads of one server to which no machine can be added; raises TooLarge.
 
     Parameters
     ----------

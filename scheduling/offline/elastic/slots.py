@@ -15,7 +15,7 @@ Runs = tuple[int, ...]
 
 
 class Slots:
-    """What is free in each slot and where machines may be; tables are kept from one problem to the next."""
+    """Free units and possible hosts in each slot; tables are kept from one problem to the next."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines

@@ -29,7 +29,7 @@ class Baseline(PolicyBase):
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
     machines = "machines of its ideal types"
-    """What a job that is rejected could not be complete on, in words."""
+    """The machines named in the reason of a rejection."""
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start and stop jobs in the pass state; `cause` is None if a job arrived."""

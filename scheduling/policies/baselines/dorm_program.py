@@ -15,9 +15,9 @@ from scheduling.solvers.milp import IntegerProgram, SolverFailed, same_ceilings
 from scheduling.solvers.time_limit import unlimited
 
 EXCESS = 100.0
-"""What a unit of unfairness beyond the limit costs, in units of utilisation: more than it could gain."""
+"""Cost of a unit of unfairness beyond the limit, in units of utilisation: more than it could gain."""
 ADJUSTED = 1e-4
-"""What adjusting a job costs, in units of utilisation: nobody is adjusted where nothing is won by it."""
+"""Cost of adjusting a job, in units of utilisation, so that no job is adjusted without a gain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Wish:
     usable: NDArray[np.bool_]
     """Servers to which its upload has ended, S flags."""
     held: Share | None = None
-    """What it has now, and keeps unless it is adjusted; None if it waits."""
+    """Its present share, which it keeps unless it is adjusted; None if it waits."""
     fixed: bool = False
     """It cannot be adjusted."""
 

@@ -79,7 +79,7 @@ class _Event:
         self.ran = [task for task in floor.running_now() if task.job.bid.id in self.place]
         """Tasks that held machines before, in that order."""
         self.run = self.ran
-        """And those that hold machines by now, in any order."""
+        """Jobs that hold machines by now, in any order."""
         self._targets: dict[PassJob, Gang] = {}
 
     @cached_property

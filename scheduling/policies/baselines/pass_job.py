@@ -15,7 +15,7 @@ from scheduling.policies.baselines.cache import JobFacts
 
 
 class Stopped(NamedTuple):
-    """What a job held before it was stopped."""
+    """The machines of a job before it was stopped."""
 
     hold: Allocation
     completion: int | None

@@ -22,11 +22,11 @@ class Priority(NamedTuple):
 
     key: Key
     gang: Gang
-    """What it runs as."""
+    """Its allocation when it runs."""
     slots: int = 0
     """It has still to run, where the policy asks."""
     demand: Sequence[int] = ()
-    """What it takes of all servers together, R numbers, where the policy asks."""
+    """Its demand on all servers together, R numbers, if the policy needs it."""
 
 
 FEW = 8
@@ -40,13 +40,13 @@ class Ranked(NamedTuple):
     """Key and arrival: the least is first, and of equals who was admitted first."""
     job: Job
     gang: Gang
-    """What it runs as."""
+    """Its allocation when it runs."""
     units: list[int]
     """It holds now of all servers together, R numbers."""
     slots: int = 0
     """It has still to run, where the policy asks."""
     demand: Sequence[int] = ()
-    """What it takes of all servers together, R numbers, where the policy asks."""
+    """Its demand on all servers together, R numbers, if the policy needs it."""
     upload: int = 0
     """The slot in which the first server is usable to it."""
 

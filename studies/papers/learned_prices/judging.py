@@ -38,7 +38,7 @@ def quantile(setting: Setting, past: Period) -> Pricing:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the judged period came to under one rule."""
+    """The outcome of the judged period under one rule."""
 
     welfare: float
     """Sum of the values of completions, money: the utility of the papers."""
@@ -57,7 +57,7 @@ RULES: Mapping[str, Rule] = {"paper": paper, "quantile": quantile, "fluid": flui
 
 @dataclass(frozen=True)
 class Taught:
-    """What the receipts of one period's bids say, in order."""
+    """Data from the receipts of one period's bids, in order."""
 
     densities: Floats
     """N x R."""

@@ -31,7 +31,7 @@ class Setting:
     period: int
     """Slots over which bids arrive."""
     bids: int
-    """In a period."""
+    """Number of bids in a period."""
     contended: bool
     utility: str = "sigmoid"
     """DPS: `sigmoid`, `linear` or `inverse`."""

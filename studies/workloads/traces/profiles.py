@@ -34,7 +34,7 @@ class Profile:
 MOST_COUNTS = 200
 """Largest number of GPU counts with step times in a file; Sia's files have at most 16."""
 DECLARED = Profile(step_s=Fraction(1, 2), sync_s=Fraction(1, 50))
-"""For traces that name no model. Only the ratio to the run time matters, and 0.52 s is far below a slot."""
+"""Profile of traces without models. Only the ratio to the run time matters, and 0.52 s is far below a slot."""
 
 
 def measured_profiles(throughputs: Throughputs, *, reference: str) -> dict[str, Profile]:
