@@ -18,11 +18,11 @@ from scheduling.split_learning.instance import TIMES, Instance
 
 YES, NO, UNKNOWN = 1, 0, -1
 NODES = 5_000
-"""Orders that a search looks at, at most;"""
+"""Largest number of orders that a search visits."""
 LOOKS = 50_000_000
-"""times clients squared, as an order may open one for each client: some tenths of a second."""
+"""Largest number of orders times the square of the number of clients, which takes some tenths of a second."""
 FEW_NODES: Final[Any] = np.int64(50)
-"""A number of numpy's: a constant would be a type of its own, and the search compiled for it once more."""
+"""Few nodes, as a number of numpy: the search would be compiled again for a constant's type."""
 TRIES = 4_000
 """Largest number of sets of clients, times the square of their size, that are tried to strengthen one cut."""
 

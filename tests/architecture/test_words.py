@@ -63,6 +63,7 @@ tests one run of a policy or of pytest.
 
 SENTENCES: Final = (
     Rule(r"\"\"\"(Of|With|By|Whose|Where|When|Why|How|Who|Which) ", "subject, verb, object; or a noun"),
+    Rule(r"\"\"\"[A-Z`].*[a-z,;]\"\"\"$", "a sentence ends with a period"),
     # Tests describe what holds, so their docstrings may begin with such a clause.
     Rule(r"\"\"\"(What|As|And|Also|Without|Over|From|To) ", "subject, verb, object; or a noun", allowed=("tests/",)),
     Rule(r"(?i)\b(so many|so much|by so)\b", "the number, or by this amount"),
@@ -125,6 +126,7 @@ def test_exceptions_are_needed(rule: Rule) -> None:
         ('"""A line that is none."""', True),
         ("# Of which the last is kept.", True),
         ("two jobs, one of which waits", False),
+        ('"""Slots in which the bound has to rise"""', True),
         ("class Row(NamedTuple):", True),
         ("class PlanRow(Schema):", False),
     ],
