@@ -1,11 +1,13 @@
 """The list of bids, and the page of one bid: its receipt, its schedule, and forms to withdraw or cancel it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil, floor
+from typing import Final
 from urllib.parse import urlencode
 
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
@@ -20,6 +22,7 @@ from cluster.operators import is_operator
 from frontend.access import action_view, market_named, market_view, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
+from frontend.figures.base import Drawing, Table
 from frontend.presenters import plans, queues
 from frontend.presenters.listing import listing
 from frontend.presenters.states import IN_LINE, LOOKS, WAITS, look_of
@@ -76,75 +79,60 @@ def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
     )
 
 
-@market_view
-def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return the bid's own Gantt chart."""
-    market, bid = _own(request, name, number)
-
-    def build() -> HttpResponse:
-        spans = _spans(bid)
-        if spans:
-            first, last = floor(min(s.start for s in spans)), ceil(max(s.end for s in spans))
-            window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
-        else:
-            window = (bid.arrival_slot, bid.arrival_slot + 24)
-        now = market_snapshot(market).moment.now
-        return figure_response(gantt.figure(spans, timeline_of(market), now=now, window=window))
-
-    return unless_known(request, market, build)
+def _schedule(market: Market, bid: Bid) -> Drawing:
+    spans = _spans(bid)
+    window = (bid.arrival_slot, bid.arrival_slot + 24)
+    if spans:
+        first, last = floor(min(s.start for s in spans)), ceil(max(s.end for s in spans))
+        window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
+    return gantt.figure(spans, timeline_of(market), now=market_snapshot(market).moment.now, window=window)
 
 
-@market_view
-def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return the data of the bid's Gantt chart as CSV."""
-    market, bid = _own(request, name, number)
-    return csv_response(gantt.table(_spans(bid), timeline_of(market)), f"{name}-bid-{number}.csv")
+def _machines(market: Market, bid: Bid) -> Drawing:
+    held, now = market_readings.machines(bid), market_snapshot(market).moment.now
+    return counts.figure(held, timeline_of(market), now=now)
+
+
+FIGURES: Final[Mapping[str, Callable[[Market, Bid], Drawing]]] = {"schedule": _schedule, "machines": _machines}
 
 
 @market_view
-def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return the chart of the machines that the bid's job holds in each slot."""
+def figure(request: HttpRequest, name: str, number: int, chart: str) -> HttpResponse:
+    """Return the bid's own Gantt chart, or the machines that its job holds in each slot."""
     market, bid = _own(request, name, number)
+    if chart not in FIGURES:
+        raise Http404
+    return unless_known(request, market, lambda: figure_response(FIGURES[chart](market, bid)))
 
-    def build() -> HttpResponse:
-        held, now = market_readings.machines(bid), market_snapshot(market).moment.now
-        return figure_response(counts.figure(held, timeline_of(market), now=now))
 
-    return unless_known(request, market, build)
+def _segments(market: Market, bid: Bid, viewer: User) -> Table:
+    """Return when workers process the job's chunks, in the past and as forecast."""
+    names = queues.Names.of(market.cluster_id)
+    return queues.segments_table(queue_readings.stretches_of(bid), names, timeline_of(market))
+
+
+def _preemptions(market: Market, bid: Bid, viewer: User) -> Table:
+    """Return when workers interrupted the job's chunks for those of other jobs."""
+    return queues.preemptions_table(queue_readings.displacements(bid, viewer), timeline_of(market))
+
+
+TABLES: Final[Mapping[str, Callable[[Market, Bid, User], Table]]] = {
+    "schedule": lambda market, bid, _: gantt.table(_spans(bid), timeline_of(market)),
+    "machines": lambda market, bid, _: counts.table(market_readings.machines(bid), timeline_of(market)),
+    "plan": lambda market, bid, _: plans.table(plans.steps(bid.plan_changes.all()), timeline_of(market)),
+    "segments": _segments,
+    "preemptions": _preemptions,
+}
 
 
 @market_view
-def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return the machines of each slot as CSV."""
+def table(request: HttpRequest, name: str, number: int, chart: str) -> HttpResponse:
+    """Return the data of a chart of the bid as CSV."""
     market, bid = _own(request, name, number)
-    table = counts.table(market_readings.machines(bid), timeline_of(market))
-    return csv_response(table, f"{name}-bid-{number}-machines.csv")
-
-
-@market_view
-def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return the changes of the job's plan as CSV, the oldest first."""
-    market, bid = _own(request, name, number)
-    found = plans.steps(bid.plan_changes.all())
-    return csv_response(plans.table(found, timeline_of(market)), f"{name}-bid-{number}-plan.csv")
-
-
-@market_view
-def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return as CSV when workers process the job's chunks, in the past and as forecast."""
-    market, bid = _own(request, name, number)
-    found = queue_readings.stretches_of(bid)
-    table = queues.segments_table(found, queues.Names.of(market.cluster_id), timeline_of(market))
-    return csv_response(table, f"{name}-bid-{number}-segments.csv")
-
-
-@market_view
-def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Return as CSV when workers interrupted the job's chunks for those of other jobs."""
-    market, bid = _own(request, name, number)
-    found = queue_readings.displacements(bid, viewer_of(request))
-    table = queues.preemptions_table(found, timeline_of(market))
-    return csv_response(table, f"{name}-bid-{number}-preemptions.csv")
+    if chart not in TABLES:
+        raise Http404
+    suffix = "" if chart == "schedule" else f"-{chart}"
+    return csv_response(TABLES[chart](market, bid, viewer_of(request)), f"{name}-bid-{number}{suffix}.csv")
 
 
 @action_view

@@ -21,16 +21,23 @@ from scheduling.policies.base import Objective
 PAST_SLOTS: Final = 24
 """Number of past slots in the schedule."""
 
-
 Choices = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Chart:
-    """One chart: its figure and its table, both from the same arguments."""
+class Shown:
+    """A chart and its table, each made from the same data when it is asked for."""
 
-    draw: Callable[[Market, User, QueryDict], Drawing]
-    tabulate: Callable[[Market, User, QueryDict], Table]
+    draw: Callable[[], Drawing]
+    tabulate: Callable[[], Table]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of an overview."""
+
+    read: Callable[[Market, User, str], Shown]
+    """Read the market for a viewer and a choice."""
     title: str
     spoken: str
     """Description for screen readers."""
@@ -118,52 +125,46 @@ def bar_span(bar: market_readings.Bar, *, group: str) -> gantt.Span:
     )
 
 
-def _draw_prices(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    choice = query.get("prices", "")
-    return prices.figure(price_view(market, choice), timeline_of(market), key=f"prices {choice}")
+def _prices(market: Market, viewer: User, choice: str) -> Shown:
+    view, line = price_view(market, choice), timeline_of(market)
+    return Shown(
+        lambda: prices.figure(view, line, key=f"prices {choice}"),
+        lambda: prices.table(view, line),
+    )
 
 
-def _tabulate_prices(market: Market, viewer: User, query: QueryDict) -> Table:
-    return prices.table(price_view(market, query.get("prices", "")), timeline_of(market))
+def _congestion(market: Market, viewer: User, choice: str) -> Shown:
+    view, line = price_view(market, choice, priced_only=True), timeline_of(market)
+    return Shown(
+        lambda: prices.figure(view, line, key=f"congestion {choice}", of=prices.CONGESTION),
+        lambda: prices.table(view, line, of=prices.CONGESTION),
+    )
 
 
-def _draw_congestion(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    choice = query.get("congestion", "")
-    view = price_view(market, choice, priced_only=True)
-    return prices.figure(view, timeline_of(market), key=f"congestion {choice}", of=prices.CONGESTION)
+def _schedule(market: Market, viewer: User, choice: str) -> Shown:
+    (held, now, window), line = spans(market, viewer, choice), timeline_of(market)
+
+    def draw() -> Drawing:
+        drawn = gantt.figure(held, line, now=now, window=window, key=f"schedule {choice}")
+        said = [f"{name} {words}" for name, words in service_of(market).items()]
+        return drawn if not said else replace(drawn, note=f"{drawn.note} No new work: {', '.join(said)}.".strip())
+
+    return Shown(draw, lambda: gantt.table(held, line))
 
 
-def _tabulate_congestion(market: Market, viewer: User, query: QueryDict) -> Table:
-    view = price_view(market, query.get("congestion", ""), priced_only=True)
-    return prices.table(view, timeline_of(market), of=prices.CONGESTION)
+def _welfare(market: Market, viewer: User, choice: str) -> Shown:
+    course, line = publications.welfare(market, viewer), timeline_of(market)
+    return Shown(lambda: welfare.figure(course, line), lambda: welfare.table(course, line))
 
 
-def _draw_schedule(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    choice = query.get("schedule", "")
-    held, now, window = spans(market, viewer, choice)
-    drawn = gantt.figure(held, timeline_of(market), now=now, window=window, key=f"schedule {choice}")
-    said = [f"{name} {words}" for name, words in service_of(market).items()]
-    return drawn if not said else replace(drawn, note=f"{drawn.note} No new work: {', '.join(said)}.".strip())
+def _flow(market: Market, viewer: User, choice: str) -> Shown:
+    course, line = publications.flow(market, viewer), timeline_of(market)
+    return Shown(lambda: flow.figure(course, line), lambda: flow.table(course, line))
 
 
-def _tabulate_schedule(market: Market, viewer: User, query: QueryDict) -> Table:
-    return gantt.table(spans(market, viewer, query.get("schedule", ""))[0], timeline_of(market))
-
-
-def _draw_welfare(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return welfare.figure(publications.welfare(market, viewer), timeline_of(market))
-
-
-def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
-    return welfare.table(publications.welfare(market, viewer), timeline_of(market))
-
-
-def _draw_flow(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return flow.figure(publications.flow(market, viewer), timeline_of(market))
-
-
-def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
-    return flow.table(publications.flow(market, viewer), timeline_of(market))
+def _competitive_ratio(market: Market, viewer: User, choice: str) -> Shown:
+    runs, note = competitive_ratio_of(market)
+    return Shown(lambda: competitive_ratio.figure(runs, note=note), lambda: competitive_ratio.table(runs))
 
 
 def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.RunTotals], str]:
@@ -183,15 +184,6 @@ def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.RunTota
     )
 
 
-def _draw_competitive_ratio(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    runs, note = competitive_ratio_of(market)
-    return competitive_ratio.figure(runs, note=note)
-
-
-def _tabulate_competitive_ratio(market: Market, viewer: User, query: QueryDict) -> Table:
-    return competitive_ratio.table(competitive_ratio_of(market)[0])
-
-
 def _price_choices(servers: Sequence[str]) -> Choices:
     views = [
         ("", "automatic"),
@@ -208,44 +200,38 @@ def _server_choices(servers: Sequence[str]) -> Choices:
 
 CHARTS: Final[Mapping[str, Chart]] = {
     "prices": Chart(
-        _draw_prices,
-        _tabulate_prices,
+        _prices,
         "Prices of future slots",
         "Heat map of posted prices by server and type against future slots",
         "Show",
         _price_choices,
     ),
     "congestion": Chart(
-        _draw_congestion,
-        _tabulate_congestion,
+        _congestion,
         "Congestion: jobs delayed if a worker stops for one slot",
         "Heat map of the jobs that are delayed if a worker stops, by server and type against future slots",
         "Show",
         _price_choices,
     ),
     "schedule": Chart(
-        _draw_schedule,
-        _tabulate_schedule,
+        _schedule,
         "Schedule",
         "Gantt chart of committed workers and parameter servers by server",
         "Server",
         _server_choices,
     ),
     "welfare": Chart(
-        _draw_welfare,
-        _tabulate_welfare,
+        _welfare,
         "Welfare and its upper bound",
         "Cumulative welfare and revenue with the certified upper bound",
     ),
     "flow": Chart(
-        _draw_flow,
-        _tabulate_flow,
+        _flow,
         "Time from arrival to completion",
         "Slots from arrival to completion of each job, and their mean, unweighted and weighted",
     ),
     "competitive_ratio": Chart(
-        _draw_competitive_ratio,
-        _tabulate_competitive_ratio,
+        _competitive_ratio,
         "Competitive ratio: total time divided by a lower bound",
         "Bars of both competitive ratios of the latest complete jobs, as they ran and with faster workers",
     ),

@@ -15,7 +15,14 @@ from frontend.figures.base import Table
 from frontend.forms.counterfactual import CounterfactualForm, chosen_policy
 from frontend.presenters.listing import listing
 from frontend.presenters.states import COUNTERFACTUAL_LOOKS
-from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
+from frontend.views.responses import (
+    csv_response,
+    figure_response,
+    part_response,
+    say_done,
+    unless_tagged,
+    version_response,
+)
 from scheduling.registry import POLICIES
 from studies.background import states
 from studies.background.models import JobState
@@ -95,11 +102,8 @@ def counterfactual_page(request: HttpRequest, name: str, number: int) -> HttpRes
 @page_view
 def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the part of its page that changes, for open pages."""
-
-    def build() -> HttpResponse:
-        return render(request, "frontend/_counterfactual.html", _context(request, name, number))
-
-    return unless_tagged(request, _version(_own(request, name, number)), build)
+    version = _version(_own(request, name, number))
+    return part_response(request, version, "frontend/_counterfactual.html", lambda: _context(request, name, number))
 
 
 @page_view

@@ -15,7 +15,14 @@ from frontend.figures.base import Table
 from frontend.forms.experiment import READY_MADE, ExperimentForm
 from frontend.presenters.experiments import blocks, view_of
 from frontend.presenters.listing import listing
-from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
+from frontend.views.responses import (
+    csv_response,
+    figure_response,
+    part_response,
+    say_done,
+    unless_tagged,
+    version_response,
+)
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
 from studies.experiments.metrics import METRICS
@@ -83,11 +90,7 @@ def experiment_page(request: HttpRequest, number: int) -> HttpResponse:
 def part(request: HttpRequest, number: int) -> HttpResponse:
     """Return the changing part of an experiment's page, for pages that are open."""
     found = _own(request, number)
-
-    def build() -> HttpResponse:
-        return render(request, "frontend/_experiment.html", _context(request, found))
-
-    return unless_tagged(request, _version(found), build)
+    return part_response(request, _version(found), "frontend/_experiment.html", lambda: _context(request, found))
 
 
 @page_view

@@ -9,7 +9,7 @@ from auctions.readings import market_readings, publications
 from cluster.models import Server
 from frontend.access import market_named, market_view, page_view, timeline_of, viewer_of
 from frontend.presenters.tiles import tiles_of
-from frontend.views.charts import CHARTS, Chart, sections_of
+from frontend.views.charts import CHARTS, Shown, sections_of
 from frontend.views.responses import csv_response, figure_response, unless_known
 
 
@@ -76,25 +76,25 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 @market_view
 def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """Return one chart as Plotly's JSON."""
-    market, kind, viewer = market_named(name), _chart(chart_name), viewer_of(request)
-    return unless_known(request, market, lambda: figure_response(kind.draw(market, viewer, request.GET)))
+    market = market_named(name)
+    return unless_known(request, market, lambda: figure_response(_shown(request, market, chart_name).draw()))
 
 
 @market_view
 def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """Return the complete data of a chart as CSV."""
-    market, kind, viewer = market_named(name), _chart(chart_name), viewer_of(request)
+    market = market_named(name)
 
     def build() -> HttpResponse:
-        return csv_response(kind.tabulate(market, viewer, request.GET), f"{name}-{chart_name}.csv")
+        return csv_response(_shown(request, market, chart_name).tabulate(), f"{name}-{chart_name}.csv")
 
     return unless_known(request, market, build)
 
 
-def _chart(name: str) -> Chart:
+def _shown(request: HttpRequest, market: Market, name: str) -> Shown:
     if name not in CHARTS:
         raise Http404
-    return CHARTS[name]
+    return CHARTS[name].read(market, viewer_of(request), request.GET.get(name, ""))
 
 
 @market_view

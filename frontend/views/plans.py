@@ -16,7 +16,14 @@ from frontend.forms.replanning import ReplanForm
 from frontend.presenters import plan_charts as charts
 from frontend.presenters.listing import listing
 from frontend.presenters.states import PLAN_LOOKS
-from frontend.views.responses import csv_response, figure_response, say_done, unless_tagged, version_response
+from frontend.views.responses import (
+    csv_response,
+    figure_response,
+    part_response,
+    say_done,
+    unless_tagged,
+    version_response,
+)
 from scheduling.split_learning.methods import METHODS
 from studies.background import states
 from studies.background.models import JobState
@@ -96,22 +103,15 @@ def plan_page(request: HttpRequest, number: int) -> HttpResponse:
 @page_view
 def part(request: HttpRequest, number: int) -> HttpResponse:
     """Return the changing part of a plan's page, for pages that are open."""
-
-    def build() -> HttpResponse:
-        return render(request, "frontend/_plan.html", _context(request, number))
-
-    return unless_tagged(request, _version(_own(request, number)), build)
+    version = _version(_own(request, number))
+    return part_response(request, version, "frontend/_plan.html", lambda: _context(request, number))
 
 
 @page_view
 def tables(request: HttpRequest, number: int) -> HttpResponse:
     """Helpers and clients, below the charts, for pages that are open."""
     plan = _own(request, number)
-
-    def build() -> HttpResponse:
-        return render(request, "frontend/_plan_tables.html", _tables_context(plan))
-
-    return unless_tagged(request, _version(plan), build)
+    return part_response(request, _version(plan), "frontend/_plan_tables.html", lambda: _tables_context(plan))
 
 
 @page_view
@@ -119,11 +119,11 @@ def noise(request: HttpRequest, number: int) -> HttpResponse:
     """The table below the chart of noise."""
     plan = _own(request, number)
 
-    def build() -> HttpResponse:
+    def context() -> dict[str, Any]:
         found, _ = charts.drawn(plan, request.GET.dict())  # why there is none is said below the chart
-        return render(request, "frontend/_plan_noise.html", {"noise": found, "rows": charts.noise_rows(found)})
+        return {"noise": found, "rows": charts.noise_rows(found)}
 
-    return unless_tagged(request, _version(plan), build)
+    return part_response(request, _version(plan), "frontend/_plan_noise.html", context)
 
 
 @page_view

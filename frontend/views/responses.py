@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse
+from django.shortcuts import render
 from django.utils.cache import patch_cache_control
 
 from auctions.domain.errors import AuctionError
@@ -44,6 +46,13 @@ def tag_of(request: HttpRequest, parts: tuple[object, ...]) -> str:
     """Return the ETag of what these parts identify for this viewer at this address."""
     whole = (*parts, viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(whole).encode()).hexdigest()[:24]}"'
+
+
+def part_response(
+    request: HttpRequest, parts: tuple[object, ...], template: str, context: Callable[[], dict[str, Any]]
+) -> HttpResponse:
+    """Return the part of a page that changes, for open pages."""
+    return unless_tagged(request, parts, lambda: render(request, template, context()))
 
 
 def version_response(request: HttpRequest, parts: tuple[object, ...]) -> HttpResponse:

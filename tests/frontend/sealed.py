@@ -19,6 +19,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "cluster": ("lab",),
     "name": ("lab",),
     "chart_name": tuple(CHARTS),
+    "chart": ("schedule", "machines", "plan", "segments", "preemptions"),
     "kind": ("value", "time"),
     "server": ("edge-0",),
 }
