@@ -17,7 +17,8 @@ from scheduling.model.bid import Architecture
 from scheduling.model.types import Floats
 from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.papers.weighted_completion_comparison import BASELINES, completions, horizon, sums
-from studies.workloads.generated.weighted_completion import Setting, Workload, draw
+from studies.workloads.generated.system import Workload
+from studies.workloads.generated.weighted_completion import Setting, draw
 
 SIZES = ((50, 150, 300), (100, 150, 300), (150, 150, 300), (100, 50, 150), (100, 150, 150), (100, 150, 100))
 """Jobs, servers, slots in which they arrive; Figures 2, 3, 5 and 6 vary the first two."""

@@ -19,7 +19,8 @@ from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import PricedLedger, profitable, value_of
 from scheduling.pricing.density import elastic_density
 from scheduling.pricing.paper import Bounds, paper_bounds
-from studies.workloads.generated.oasis import Setting, Workload, draw
+from studies.workloads.generated.oasis import Setting, draw
+from studies.workloads.generated.system import Workload
 
 
 @dataclass(frozen=True)

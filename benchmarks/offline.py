@@ -26,6 +26,7 @@ from scheduling.policies.base import Objective
 from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
 from studies.workloads.generated import dps, oasis, weighted_completion
+from studies.workloads.generated.system import Workload
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, to_bids
 
@@ -142,7 +143,7 @@ def mid_weighted(rng: np.random.Generator) -> OfflineProblem:
     return _rolled(drawn, Covers.ANY)
 
 
-def _rolled(drawn: weighted_completion.Workload, covers: Covers) -> OfflineProblem:
+def _rolled(drawn: Workload, covers: Covers) -> OfflineProblem:
     """Return the problem up to the rolling policy's last completion, with its schedule as the known one."""
     policy = make_policy("weighted_completion", {})
     done = simulate(policy, drawn.bids, Ledger(drawn.inventory, start=0, slots=400), until=4000).done

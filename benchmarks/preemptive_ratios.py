@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.preemptive.bounds import least
-from studies.papers.preemptive_ratios import competitive_ratios
+from studies.papers.preemptive_comparison import competitive_ratios
 from studies.workloads.generated.preemptive import Setting, draw
 
 SIZES = ((5, 25), (15, 25), (25, 25), (25, 5), (25, 45))

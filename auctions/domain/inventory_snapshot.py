@@ -6,7 +6,6 @@ then. Each position carries the key of its row, so positions of one snapshot can
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from cluster.facts import inventory_of
 from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
 from scheduling.book.ledger import Ledger
 from scheduling.model.inventory import Inventory
-from scheduling.model.inventory import MachineType as CoreType
 from scheduling.model.schedule import Placement, Role
 from scheduling.model.types import Ints, Json
 
@@ -73,20 +71,13 @@ class InventorySnapshot:
 
     def to_json(self) -> Json:
         """Return the payload of an `opened` or `inventory` event."""
-        inventory = self.inventory
         closed: Json = {"closed": list(self.closed)} if self.closed else {}
         out: Json = {"out": [None if own is None else list(own) for own in self.out]} if self.out else {}
         return {
-            "resources": list(inventory.resources),
-            "servers": list(inventory.servers),
-            "cloud": list(inventory.cloud),
-            "capacity": inventory.capacity.tolist(),
-            "workers": [_type_to_json(m) for m in inventory.workers],
-            "parameter_servers": [_type_to_json(m) for m in inventory.parameter_servers],
+            **self.inventory.to_json(),
             "horizon": self.horizon,
             "slot_seconds": self.slot_seconds,
             "delays_s": list(self.delays_s),
-            "storage": list(inventory.storage),
             "server_ids": list(self.server_ids),
             "resource_ids": list(self.resource_ids),
             "worker_ids": list(self.worker_ids),
@@ -98,18 +89,8 @@ class InventorySnapshot:
     @classmethod
     def from_json(cls, document: Json) -> "InventorySnapshot":
         """Read what `to_json` wrote."""
-        shape = (len(document["servers"]), len(document["resources"]))
-        inventory = Inventory(
-            resources=tuple(document["resources"]),
-            servers=tuple(document["servers"]),
-            cloud=tuple(document["cloud"]),
-            capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
-            workers=tuple(_type_from_json(m) for m in document["workers"]),
-            parameter_servers=tuple(_type_from_json(m) for m in document["parameter_servers"]),
-            storage=tuple(document.get("storage", ())),  # events recorded before storage was introduced do not have it
-        )
         return cls(
-            inventory=inventory,
+            inventory=Inventory.from_json(document),
             horizon=document["horizon"],
             slot_seconds=document["slot_seconds"],
             delays_s=tuple(document["delays_s"]),
@@ -218,13 +199,3 @@ def units_held(snapshot: InventorySnapshot, holdings: Sequence[Holding], *, star
             steps[last - start, p.server] -= p.count * demands[p.role][p.type]
     used: Ints = np.cumsum(steps, axis=0)[:-1]
     return used
-
-
-def _type_to_json(machine: CoreType) -> Json:
-    return {"name": machine.name, "demand": list(machine.demand), "bandwidth_mbps": str(machine.bandwidth_mbps)}
-
-
-def _type_from_json(document: Json) -> CoreType:
-    return CoreType(
-        name=document["name"], demand=tuple(document["demand"]), bandwidth_mbps=Fraction(document["bandwidth_mbps"])
-    )

@@ -11,7 +11,7 @@ from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.noise import KINDS, SPREAD, Draws, Noise, noise_of
-from studies.split_learning.plans.stored import NothingYet
+from studies.split_learning.plans.readings import NothingYet
 
 SPREADS: Final = ("0", "0.05", "0.1", "0.2", "0.3", "0.5")
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduling.model.errors import InvalidField
-from scheduling.model.types import Floats, Ints
+from scheduling.model.types import Floats, Ints, Json
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,15 @@ class MachineType:
     name: str
     demand: tuple[int, ...]
     bandwidth_mbps: Fraction
+
+    def to_json(self) -> Json:
+        """Return a document that `from_json` can read."""
+        return {"name": self.name, "demand": list(self.demand), "bandwidth_mbps": str(self.bandwidth_mbps)}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "MachineType":
+        """Read what `to_json` wrote."""
+        return cls(document["name"], tuple(document["demand"]), Fraction(document["bandwidth_mbps"]))
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,32 @@ class Inventory:
             for i, machine in enumerate(types):
                 self._check_type(f"{kind}[{i}]", machine)
         self.capacity.flags.writeable = False
+
+    def to_json(self) -> Json:
+        """Return a document that `from_json` can read."""
+        return {
+            "resources": list(self.resources),
+            "servers": list(self.servers),
+            "cloud": list(self.cloud),
+            "capacity": self.capacity.tolist(),
+            "workers": [machine.to_json() for machine in self.workers],
+            "parameter_servers": [machine.to_json() for machine in self.parameter_servers],
+            "storage": list(self.storage),
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Inventory":
+        """Read what `to_json` wrote."""
+        shape = len(document["servers"]), len(document["resources"])
+        return cls(
+            resources=tuple(document["resources"]),
+            servers=tuple(document["servers"]),
+            cloud=tuple(document["cloud"]),
+            capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
+            workers=tuple(map(MachineType.from_json, document["workers"])),
+            parameter_servers=tuple(map(MachineType.from_json, document["parameter_servers"])),
+            storage=tuple(document.get("storage", ())),  # documents written before storage was introduced have none
+        )
 
     def _check_type(self, where: str, machine: MachineType) -> None:
         if len(machine.demand) != len(self.resources):

@@ -14,7 +14,8 @@ from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.whole_gangs import whole_gang
 from scheduling.policies.dps import Dps
 from studies.papers.runs import Ran, by_end, run
-from studies.workloads.generated.dps import Setting, Workload, draw, draw_bid
+from studies.workloads.generated.dps import Setting, draw, draw_bid
+from studies.workloads.generated.system import Workload
 
 PAPER_PRICES, QUANTILE, FIFO, DRF = "DPS", "DPS, quantile prices", "FIFO", "DRF"
 SCHEMES = (PAPER_PRICES, QUANTILE, FIFO, DRF)

@@ -14,8 +14,7 @@ from scheduling.policies.baselines.jain import pack_right_to_left
 from scheduling.policies.weighted_completion import in_order
 from studies.papers.figure import Data, Figure, Finding, Task, found
 from studies.papers.runs import listed
-from studies.papers.weighted_cases import FACTORS, drawn, setting_of
-from studies.papers.weighted_completion_comparison import printed_lambda
+from studies.papers.weighted_completion_comparison import FACTORS, drawn, printed_lambda, setting_of
 from studies.workloads.generated.weighted_completion import Setting
 
 MAXWEIGHT, UNPRICED, JAIN = "A_maxweight", "A_maxweight, no price", "Jain et al."

@@ -21,7 +21,8 @@ from scheduling.policies.oasis import Oasis
 from scheduling.pricing.paper import Bounds, paper_bounds
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import Ran, by_end, listed, run, share_of_best
-from studies.workloads.generated.oasis import Setting, Workload, draw
+from studies.workloads.generated.oasis import Setting, draw
+from studies.workloads.generated.system import Workload
 
 PAPER_PRICES, QUANTILE = "OASiS", "OASiS, quantile prices"
 BASELINES: Mapping[str, Policy] = {"FIFO": Fifo(), "DRF": Drf(), "RRH": Rrh(), "Dorm": Dorm()}

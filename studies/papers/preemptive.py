@@ -4,7 +4,7 @@ A_online dispatches by the paper's Eq. (5) to event-driven queues; under our def
 A_online-E, SRTF and Tiresias-L have no cloud, BatchSche has (studies/papers/preemptive_comparison.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -14,10 +14,10 @@ import numpy as np
 from scheduling.model.types import Floats
 from scheduling.preemptive.bounds import Least, least
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
-from studies.papers.preemptive_comparison import SCHEDULERS, Done
-from studies.papers.preemptive_ratios import competitive_ratios
+from studies.papers.preemptive_comparison import SCHEDULERS, Done, competitive_ratios
 from studies.papers.runs import listed
-from studies.workloads.generated.preemptive import Setting, Workload, draw
+from studies.workloads.generated.preemptive import Setting, draw
+from studies.workloads.generated.system import Workload
 
 ONLINE, JOBMAX, EDGE, SRTF, TIRESIAS, BATCHES = (
     "A_online",
@@ -72,25 +72,24 @@ def _setting(task: Task) -> Setting:
     return task.pick(small, Setting(jobs=60, servers=40, span=150), Setting())
 
 
-def _by_jobs(task: Task) -> list[tuple[int, Setting]]:
+def _by(task: Task, what: str, measure: Callable[[Setting, int], dict[str, float]]) -> Data:
+    """Measure over numbers of jobs or of servers."""
     jobs = task.pick((4, 8, 12), (20, 40, 60), (100, 150, 200, 250, 300))
-    return [(count, replace(_setting(task), jobs=count)) for count in jobs]
-
-
-def _by_servers(task: Task) -> list[tuple[int, Setting]]:
     servers = task.pick((5, 10, 15), (20, 40, 60), (50, 75, 100, 125, 150))
-    return [(count, replace(_setting(task), servers=count)) for count in servers]
+    counts = servers if what == "servers" else jobs
+
+    def measured(count: int, seed: int) -> dict[str, float]:
+        setting = _setting(task)
+        mine = replace(setting, servers=count) if what == "servers" else replace(setting, jobs=count)
+        return measure(mine, seed)
+
+    return task.sweep(counts, measured)
 
 
-def _rates(task: Task, settings: list[tuple[int, Setting]]) -> Data:
-    by = dict(settings)
-
-    def measure(x: int, seed: int) -> dict[str, float]:
-        work = _drawn(by[x], seed)
-        srtf = _done(SRTF, by[x], seed).mean_time(work)
-        return {name: _done(name, by[x], seed).mean_time(work) / srtf for name in SCHEMES}
-
-    return task.sweep(list(by), measure)
+def _rates(setting: Setting, seed: int) -> dict[str, float]:
+    work = _drawn(setting, seed)
+    srtf = _done(SRTF, setting, seed).mean_time(work)
+    return {name: _done(name, setting, seed).mean_time(work) / srtf for name in SCHEMES}
 
 
 def _judge_rates(data: Data) -> Finding:
@@ -107,13 +106,8 @@ def _judge_rates(data: Data) -> Finding:
     )
 
 
-def _stops(task: Task, settings: list[tuple[int, Setting]]) -> Data:
-    by = dict(settings)
-
-    def measure(x: int, seed: int) -> dict[str, float]:
-        return {name: float(_done(name, by[x], seed).preemptions) for name in PREEMPTIVE}
-
-    return task.sweep(list(by), measure)
+def _stops(setting: Setting, seed: int) -> dict[str, float]:
+    return {name: float(_done(name, setting, seed).preemptions) for name in PREEMPTIVE}
 
 
 def _judge_stops(data: Data) -> Finding:
@@ -210,7 +204,6 @@ def _judge_ratios(data: Data) -> Finding:
 
 
 def _figure_by(what: str, *, number: str, stops: bool) -> Figure:
-    by = _by_servers if what == "servers" else _by_jobs
     if stops:
         return Figure(
             number,
@@ -218,7 +211,7 @@ def _figure_by(what: str, *, number: str, stops: bool) -> Figure:
             x=what,
             y="preemptions",
             claim="A_online preempts less than without a cloud, and more than SRTF. No numbers in the text.",
-            compute=lambda task: _stops(task, by(task)),
+            compute=lambda task: _by(task, what, _stops),
             judge=_judge_stops,
         )
     return Figure(
@@ -228,7 +221,7 @@ def _figure_by(what: str, *, number: str, stops: bool) -> Figure:
         y="mean time from arrival to completion, over SRTF's",
         claim="A_online is below all others everywhere, and without a cloud below SRTF and Tiresias-L; by up to 30 % "
         "(abstract).",
-        compute=lambda task: _rates(task, by(task)),
+        compute=lambda task: _by(task, what, _rates),
         judge=_judge_rates,
         log=True,
     )

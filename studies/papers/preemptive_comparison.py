@@ -8,6 +8,7 @@ Gangs of both are min(D, workers of the type).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -22,10 +23,13 @@ from scheduling.policies.baselines.srtf import Srtf
 from scheduling.policies.baselines.tiresias_l import TiresiasL
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
+from scheduling.preemptive.bounds import Least
 from scheduling.preemptive.dispatch import dispatch
+from scheduling.preemptive.duals import duals, flow, play
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran, Segment
-from studies.workloads.generated.preemptive import Workload
+from studies.papers.runs import completions_of
+from studies.workloads.generated.system import Workload
 
 HORIZON = 2000
 
@@ -81,10 +85,7 @@ def slotted(policy: Policy, *, cloud: bool) -> Scheduler:
     def run(work: Workload) -> Done:
         there = work if cloud else work.at_edge()
         over = simulate(policy, there.bids, Ledger(there.inventory, start=0, slots=HORIZON), until=20 * HORIZON)
-        done = {name: float(job.completion) for name, job in over.done.items() if job.completion is not None}
-        if len(done) != len(work.bids):
-            raise RuntimeError(f"{policy.name} completed {len(done)} of {len(work.bids)} jobs")
-        jobs = over.done.values()
+        done, jobs = completions_of(over, policy, work.bids), over.done.values()
         return Done(done, sum(_stops(job) for job in jobs), _held(jobs, work))
 
     return run
@@ -125,3 +126,26 @@ def _held(jobs: Iterable[Job], work: Workload) -> Floats:
     for p in held:
         busy[p.start : p.end] += p.count
     return busy
+
+
+@dataclass(frozen=True)
+class CompetitiveRatios:
+    """Total times divided by lower bounds for any schedule at speed 1."""
+
+    fractional: float
+    """Fractional flow over ILP (4) relaxed."""
+    jct: float
+    """Time of jobs over the same and half a chunk's time for each chunk."""
+    infeasible: float
+    """Share of jobs whose dual variable alpha is not feasible as printed: Lemma 2 is wrong there."""
+
+
+def competitive_ratios(work: Workload, bound: Least, *, rule: str, speed: Fraction) -> CompetitiveRatios:
+    """Play a workload to its end under a rule, with workers that much faster."""
+    played = play(work.bids, work.inventory, rule=rule, speed=speed)
+    took, wrong = flow(played), {broken.job for broken in duals(played).broken}
+    return CompetitiveRatios(
+        fractional=float(took.fractional) / bound.fractional,
+        jct=float(took.jobs) / bound.jct,
+        infeasible=len(wrong) / len(work.bids),
+    )

@@ -9,7 +9,6 @@ from studies.papers.preemptive import PAPER as PREEMPTIVE
 from studies.papers.split_learning import PAPER as SPLIT_LEARNING
 from studies.papers.weighted_completion import PAPER as WEIGHTED_COMPLETION
 
-ALL = (OASIS, DPS, PREEMPTIVE, WEIGHTED_COMPLETION, SPLIT_LEARNING)
 PAPERS: Mapping[str, Paper] = {
     paper.key: paper for paper in (OASIS, DPS, PREEMPTIVE, WEIGHTED_COMPLETION, SPLIT_LEARNING)
 }

@@ -67,6 +67,14 @@ def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int
     )
 
 
+def completions_of(run: Simulation, policy: Policy, bids: Sequence[Bid]) -> dict[str, float]:
+    """Return the completion of each job, slots; raises RuntimeError if a job is not complete."""
+    done = {name: float(job.completion) for name, job in run.done.items() if job.completion is not None}
+    if len(done) != len(bids):
+        raise RuntimeError(f"{policy.name} completed {len(done)} of {len(bids)} jobs")
+    return done
+
+
 def share_of_best(welfare: Sequence[float], problem: OfflineProblem) -> tuple[float, ...]:
     """Shares of the most welfare that any schedule covered could have had: of its bound, so shares are at least these.
 

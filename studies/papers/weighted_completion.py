@@ -15,17 +15,20 @@ from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.maxweight import FIGURES as MAXWEIGHT
 from studies.papers.runs import listed
-from studies.papers.weighted_cases import FACTORS, drawn, setting_of
 from studies.papers.weighted_completion_comparison import (
     BASELINES,
+    FACTORS,
     completions,
+    drawn,
     horizon,
     longest,
     printed,
     printed_horizon,
+    setting_of,
     sums,
 )
-from studies.workloads.generated.weighted_completion import Setting, Workload
+from studies.workloads.generated.system import Workload
+from studies.workloads.generated.weighted_completion import Setting
 
 ONLINE, ROLLING = "A_online", "A_online, rolling"
 FIFO, DRF, ANTMAN, TIRESIAS = "FIFO", "DRF", "AntMan", "Tiresias"

@@ -1,4 +1,4 @@
-"""Those who are measured against each other on the settings of the weighted-completion paper, and by what.
+"""Those who are measured against each other on the settings of the weighted-completion paper, by what, and on what.
 
 The paper's scheduler as printed runs batches at the ends of doubling intervals, at prices (11) whose lambda is
 2 T H R F + 1, F being the greatest weight for a unit of consumption over the least. Rolling is our default.
@@ -7,11 +7,15 @@ The paper's scheduler as printed runs batches at the ends of doubling intervals,
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
 
 from scheduling.batch.consumption import least_consumption
 from scheduling.batch.intervals import last_interval
 from scheduling.batch.planner import plan_alone
 from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture
 from scheduling.policies.base import Policy
 from scheduling.policies.baselines.antman import AntMan
 from scheduling.policies.baselines.drf import Drf
@@ -20,7 +24,10 @@ from scheduling.policies.baselines.gang import fixed_gang
 from scheduling.policies.baselines.tiresias import Tiresias
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import LARGEST_LAMBDA, WeightedCompletion
-from studies.workloads.generated.weighted_completion import Workload
+from studies.papers.figure import Task
+from studies.papers.runs import completions_of
+from studies.workloads.generated.system import Workload
+from studies.workloads.generated.weighted_completion import Setting, draw
 
 BASELINES: Mapping[str, Policy] = {
     "fifo": Fifo(),
@@ -30,6 +37,21 @@ BASELINES: Mapping[str, Policy] = {
 }
 ROUNDS = 4
 """alpha of the paper's scheduler: this suffices in practice; its theorem requires far more."""
+FACTORS = (0.01, 1.0, 10_000.0)
+"""Values of F, the greatest weight per unit of consumption over the least one."""
+
+
+@lru_cache(maxsize=128)
+def drawn(setting: Setting, seed: int) -> Workload:
+    """The workload of a seed."""
+    return draw(setting, np.random.default_rng(seed))
+
+
+def setting_of(task: Task, architecture: Architecture = Architecture.PS) -> Setting:
+    """Return the size of the system at the task's scale."""
+    small = Setting(jobs=6, servers=6, slots=14, workers=3, parameter_servers=2)
+    middle, full = Setting(jobs=30, servers=50, slots=100), Setting(jobs=100, servers=150, slots=300)
+    return replace(task.pick(small, middle, full), architecture=architecture)
 
 
 @dataclass(frozen=True)
@@ -63,10 +85,7 @@ def longest(work: Workload) -> int:
 def completions(policy: Policy, work: Workload, slots: int) -> dict[str, float]:
     """Return the completion of each job; raises RuntimeError if a job is not complete."""
     run = simulate(policy, work.bids, Ledger(work.inventory, start=0, slots=slots), until=100 * slots)
-    done = {name: float(job.completion) for name, job in run.done.items() if job.completion is not None}
-    if len(done) != len(work.bids):
-        raise RuntimeError(f"{policy.name} completed {len(done)} of {len(work.bids)} jobs")
-    return done
+    return completions_of(run, policy, work.bids)
 
 
 def printed(work: Workload, *, slots: int, factor: float = 1.0) -> WeightedCompletion:

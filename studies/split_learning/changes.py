@@ -1,4 +1,4 @@
-"""Changes since a plan was made, as a short document instead of a whole instance.
+"""Changed instances: by a short document of changes since a plan was made, or by one more helper (Fig. 8).
 
 {"drop": ["phone"], "gone": ["laptop"], "slower": {"camera": 1.5}, "slower_helpers": {"vm": 2},
  "times": [{"client": "tablet", "helper": "vm", "tail": 9}],
@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Final
@@ -17,17 +17,11 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints, Json
 from scheduling.model.validation import shown
 from scheduling.split_learning.document import GIGABYTE
-from scheduling.split_learning.instance import LARGEST_SLOTS, TIMES, Instance
-from studies.split_learning.schemas.changes import ChangesIn
+from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_HELPERS, TIMES, Instance
 
 OF_CLIENTS: Final = ("release", "gap", "tail")
 """The times of a client and its link, which the factor of a slower client multiplies."""
 OF_HELPERS: Final = ("forward", "backward")
-
-
-def read_changed(instance: Instance, document: object) -> Instance:
-    """Read a document of changes and return the instance after them; raises InvalidField naming the change."""
-    return changed(instance, ChangesIn.read(document))
 
 
 def changed(instance: Instance, changes: Json) -> Instance:
@@ -63,6 +57,34 @@ def changed(instance: Instance, changes: Json) -> Instance:
     if not columns:
         raise InvalidField("drop", "expected at least one client to be left, got none")
     return draft.part(rows, columns)
+
+
+def best_helper(instance: Instance) -> int:
+    """Return the fastest helper: least slots of passes over all clients; of equals most memory, then the first."""
+    passes = (instance.forward + instance.backward).sum(axis=1)
+    return int(np.lexsort((-instance.capacity, passes))[0])
+
+
+def one_more_helper(instance: Instance) -> Instance:
+    """Return the instance with a copy of its best helper, links and memory; raises InvalidField if it is full."""
+    if len(instance.helpers) >= MOST_HELPERS:
+        raise InvalidField("helpers", f"expected fewer than {MOST_HELPERS}, got {len(instance.helpers)}")
+    best = best_helper(instance)
+    rows = [*range(len(instance.helpers)), best]
+    times = {name: getattr(instance, name)[rows] for name in TIMES}
+    return replace(
+        instance,
+        **times,
+        capacity=instance.capacity[rows],
+        switch=instance.switch[rows],
+        helpers=(*instance.helpers, _new_name(instance.helpers[best], instance.helpers)),
+    )
+
+
+def _new_name(name: str, taken: tuple[str, ...]) -> str:
+    """Return an unused name such as `vm-1 copy 2`."""
+    base = name.partition(" copy ")[0][:80]
+    return next(f"{base} copy {n}" for n in range(1, MOST_HELPERS + 1) if f"{base} copy {n}" not in taken)
 
 
 @dataclass

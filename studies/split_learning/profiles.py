@@ -7,7 +7,6 @@
 """
 
 from math import ceil, floor
-from typing import Final
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from scheduling.split_learning.instance import Instance
 from studies.split_learning.measured_networks import Client, Device, Network, profiled
 from studies.split_learning.scenarios import SLOT_MS
 
-RATES: Final = ("mbps", "up_mbps", "down_mbps")
 """Keys of rates: both directions, client to helper, and back; the last two take precedence over the first."""
 
 

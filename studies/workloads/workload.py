@@ -10,7 +10,6 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
-from studies.workloads.documents import inventory_document
 from studies.workloads.simulation.reach import Reach
 from studies.workloads.simulation.replay import Progress, Replayed, ReplayParameters, replay
 from studies.workloads.traces.mapping import TracedBids
@@ -42,7 +41,7 @@ class Workload:
         for number, bid in enumerate(jobs.bids):
             total.update(("," * (number > 0) + canonical(bid.to_json())).encode())
         rest = {
-            "inventory": inventory_document(self.inventory),
+            "inventory": self.inventory.to_json(),
             "plan": asdict(self.plan),
             **{name: dict(getattr(jobs, name)) for name in ("submitted_s", "tenants", "runs_s", "targets_s")},
         }

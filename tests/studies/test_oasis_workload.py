@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from scheduling.model.decision import canonical
 from scheduling.policies.oasis import Oasis
-from studies.workloads.documents import inventory_document
 from studies.workloads.generated.generators import read_generator
 from studies.workloads.generated.oasis import Setting, draw
 from tests.draws import rounds
@@ -46,7 +45,7 @@ def test_the_hash_is_that_of_the_whole_document_though_it_is_never_in_memory() -
     jobs = workload.jobs
     document = {
         "bids": [bid.to_json() for bid in jobs.bids],
-        "inventory": inventory_document(workload.inventory),
+        "inventory": workload.inventory.to_json(),
         "plan": asdict(workload.plan),
         **{name: dict(getattr(jobs, name)) for name in ("submitted_s", "tenants", "runs_s", "targets_s")},
     }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scheduling.preemptive.bounds import least
-from studies.papers.preemptive_comparison import SCHEDULERS
-from studies.papers.preemptive_ratios import competitive_ratios
-from studies.workloads.generated.preemptive import Setting, Workload, draw
+from studies.papers.preemptive_comparison import SCHEDULERS, competitive_ratios
+from studies.workloads.generated.preemptive import Setting, draw
+from studies.workloads.generated.system import Workload
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from scheduling.model.errors import InvalidField
-from scheduling.split_learning.instance import TIMES
+from scheduling.split_learning.instance import TIMES, Instance
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.measured_networks import GIB, KILOBIT_OF_KIB, Client, Device, Network, profiled
-from studies.split_learning.schemas.profile import read_profile
+from studies.split_learning.profiles import instance_of_profile
+from studies.split_learning.schemas.profile import ProfileIn
+
+
+def read_profile(document: object) -> Instance:
+    """The instance of a profile."""
+    return instance_of_profile(ProfileIn.read(document))
 
 
 def one(**more: Any) -> Any:

@@ -17,7 +17,7 @@ from studies.split_learning.plans.noise import (
     Draws,
     noise_of,
 )
-from studies.split_learning.plans.stored import NothingYet
+from studies.split_learning.plans.readings import NothingYet
 from studies.split_learning.schemas.answers import NoiseOut
 from web.openapi import READ, describe, query
 from web.views import ApiView

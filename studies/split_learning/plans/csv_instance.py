@@ -8,12 +8,10 @@ from typing import Final
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
-from scheduling.split_learning.instance import Instance
 
 TIMES: Final = ("release", "forward", "gap", "backward", "tail")
 COLUMNS: Final = ("helper", "client", "memory_gb", "demand_gb", *TIMES)
 OPTIONAL: Final = ("switch",)
-_GIGABYTE: Final = 10**9
 
 
 def read_csv(text: str, *, slot_ms: object = 1) -> Json:
@@ -42,16 +40,6 @@ def read_csv(text: str, *, slot_ms: object = 1) -> Json:
         "clients": list(clients.values()),
         **{name: [[cells[i, j][name] for j in clients] for i in helpers] for name in TIMES},
     }
-
-
-def rows_of(instance: Instance) -> Iterable[list[object]]:
-    """Return rows that `read_csv` can read, with a header; memory in GB."""
-    yield [*COLUMNS, *OPTIONAL]
-    for i, helper in enumerate(instance.helpers):
-        for j, client in enumerate(instance.clients):
-            memory, demand = int(instance.capacity[i]) / _GIGABYTE, int(instance.demand[j]) / _GIGABYTE
-            times = [int(getattr(instance, name)[i, j]) for name in TIMES]
-            yield [helper, client, f"{memory:.9f}", f"{demand:.9f}", *times, int(instance.switch[i])]
 
 
 def _rows(text: str) -> Iterable[tuple[int, dict[str, str]]]:

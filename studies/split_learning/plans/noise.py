@@ -12,7 +12,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from scheduling.split_learning.noise import Noisy, under_noise
 from studies.models import Plan
-from studies.split_learning.plans.stored import core_plan, result_in
+from studies.split_learning.plans.readings import core_plan, result_in
 
 SPREAD: Final = 0.2
 LARGEST_SPREAD: Final = 0.9

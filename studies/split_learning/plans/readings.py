@@ -7,8 +7,12 @@ from decimal import Decimal
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from auctions.domain.errors import WrongState
 from cluster.operators import is_operator
+from scheduling.model.types import Json
+from scheduling.split_learning.plan import Plan as CorePlan
 from studies.models import Plan
+from studies.split_learning.plans.results import plan_of
 
 LARGE = ("instance", "steps", "result")
 """Large columns that lists do not read."""
@@ -18,6 +22,23 @@ def visible_plans(viewer: User) -> "QuerySet[Plan]":
     """Return all plans for an operator, else the user's own."""
     plans = Plan.objects.select_related("owner", "cluster")
     return plans if is_operator(viewer) else plans.filter(owner=viewer.pk)
+
+
+class NothingYet(WrongState):
+    """Raised if there is no plan: it is not computed yet, or it failed; the message says which."""
+
+
+def result_in(plan: Plan) -> Json:
+    """Return the stored result of the plan; raises NothingYet."""
+    if plan.result is None:
+        raise NothingYet(f"Plan {plan.pk} has no schedule: it is {plan.get_state_display().lower()}.")
+    result: Json = plan.result
+    return result
+
+
+def core_plan(plan: Plan) -> CorePlan:
+    """Return the plan of a row; raises NothingYet."""
+    return plan_of(plan.instance, result_in(plan))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from scheduling.split_learning.methods import METHODS
 from studies.background.creating import NO_KEY, IdempotencyKey, creating
 from studies.job_tables import PLANS
 from studies.models import ComparisonKind, Plan
-from studies.split_learning.plans.extra_helper import one_more_helper
+from studies.split_learning.changes import one_more_helper
 from studies.split_learning.plans.plan_request import PlanRequest, at_slot
-from studies.split_learning.plans.stored import result_in
+from studies.split_learning.plans.readings import result_in
 from studies.split_learning.schemas.instance import LONGEST_SLOT_MS
 
 MOST_OPEN: Final = 50

@@ -10,8 +10,7 @@ from rest_framework.fields import empty
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.split_learning.document import LONGEST_NAME
-from scheduling.split_learning.instance import MOST_CLIENTS, MOST_HELPERS, Instance
-from studies.split_learning.profiles import instance_of_profile
+from scheduling.split_learning.instance import MOST_CLIENTS, MOST_HELPERS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.split_learning.schemas.instance import (
     LONGEST_SLOT_MS,
@@ -146,8 +145,3 @@ class ScenarioIn(Schema):
         except InvalidField as error:
             raise refused(error) from None
         return attrs
-
-
-def read_profile(document: object) -> Instance:
-    """Read a profile and convert it to slots; raises InvalidField naming the field, and the client or helper."""
-    return instance_of_profile(ProfileIn.read(document))

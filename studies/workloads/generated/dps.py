@@ -14,6 +14,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Inverse, Linear, Sigmoid, Utility
+from studies.workloads.generated.system import Workload, between
 
 SLOT_SECONDS = 3600
 MILLION = 10**6
@@ -46,14 +47,6 @@ class Setting:
 PAPER = Setting()
 SMALL = Setting(servers=6, slots=30, types=2, chunks=(2, 6), epochs=(2, 6), minibatches=(5, 20))
 """Small enough for the literal twin of the paper's Algorithms 2 to 4."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A market whose last server is the cloud, and its jobs in order of arrival."""
-
-    inventory: Inventory
-    bids: tuple[Bid, ...]
 
 
 def draw(setting: Setting, rng: np.random.Generator) -> Workload:
@@ -97,7 +90,7 @@ def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *
     gradient_mb = int(rng.integers(30, 576))
     update_ms = [int(x) for x in rng.integers(10, 101, len(inventory.parameter_servers))]
     epochs, chunks, minibatches = (
-        _between(rng, limits) for limits in (setting.epochs, setting.chunks, setting.minibatches)
+        between(rng, *limits) for limits in (setting.epochs, setting.chunks, setting.minibatches)
     )
     return Bid(
         id=name,
@@ -119,7 +112,3 @@ def _draw_utility(setting: Setting, rng: np.random.Generator, *, work: int) -> U
     if setting.utility == "linear":
         return Linear(c=float(rng.uniform(10, 20)) * setting.slots, b=float(rng.uniform(1, 5)))
     return Inverse(a=float(rng.uniform(1, 5)), work=float(work), T=float(setting.slots))
-
-
-def _between(rng: np.random.Generator, limits: tuple[int, int]) -> int:
-    return int(rng.integers(limits[0], limits[1] + 1))

@@ -14,6 +14,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Sigmoid
+from studies.workloads.generated.system import Workload, between
 
 SLOT_SECONDS = 3600
 POOL = ("gpu", "vcpu", "memory_gb", "storage_gb", "bandwidth_mbps")
@@ -38,14 +39,6 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """A system and its jobs in order of arrival; each job has its own worker type and PS type."""
-
-    inventory: Inventory
-    bids: tuple[Bid, ...]
-
-
-@dataclass(frozen=True)
 class _Job:
     epochs: int
     chunks: int
@@ -62,7 +55,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
     capacity = np.zeros((2 * setting.servers, 2 * len(POOL)), dtype=np.int64)
     for first, kinds, storage in ((0, GPU_SERVERS, 1000), (1, CPU_SERVERS, 500)):
         for s in range(setting.servers):
-            row = (*kinds[rng.integers(len(kinds))], storage, _between(rng, 20_000, 50_000))
+            row = (*kinds[rng.integers(len(kinds))], storage, between(rng, 20_000, 50_000))
             capacity[first * setting.servers + s, first * len(POOL) : (first + 1) * len(POOL)] = row
     jobs = [_draw_job(setting, rng, i) for i in range(setting.jobs)]
     inventory = Inventory(
@@ -100,28 +93,24 @@ def _draw_job(setting: Setting, rng: np.random.Generator, i: int) -> _Job:
     while math.ceil(epochs * minibatches * step) > target:
         target, bandwidth, epochs, minibatches, step = _draw_work(rng)
     decay = (0.0, float(rng.uniform(0.01, 1.0)), float(rng.uniform(4.0, 6.0)))[int(rng.choice(3, p=setting.kinds))]
-    fast = 100 * _between(rng, 50, 200)
-    rest = [(_between(rng, 1, 10), _between(rng, 2, 32), _between(rng, 5, 10)) for _ in range(2)]
+    fast = 100 * between(rng, 50, 200)
+    rest = [(between(rng, 1, 10), between(rng, 2, 32), between(rng, 5, 10)) for _ in range(2)]
     nothing = (0,) * len(POOL)
     return _Job(
         epochs=epochs,
-        chunks=_between(rng, 5, 100),
+        chunks=between(rng, 5, 100),
         minibatches=minibatches,
         step=step,
         # The paper's utility depends on the last active slot; completion, as counted here, is a slot later.
         utility=Sigmoid(float(rng.uniform(1.0, 100.0)), decay, float(target + 1)),
-        worker=MachineType(f"worker-{i}", (_between(rng, 0, 4), *rest[0], bandwidth, *nothing), Fraction(bandwidth)),
+        worker=MachineType(f"worker-{i}", (between(rng, 0, 4), *rest[0], bandwidth, *nothing), Fraction(bandwidth)),
         ps=MachineType(f"ps-{i}", (*nothing, 0, *rest[1], fast), Fraction(fast)),
     )
 
 
 def _draw_work(rng: np.random.Generator) -> tuple[int, int, int, int, Fraction]:
     """Draw target gamma_3 in slots, worker bandwidth in Mbit/s, epochs, mini-batches, and slots of one mini-batch."""
-    bandwidth = 100 * _between(rng, 1, 50)
+    bandwidth = 100 * between(rng, 1, 50)
     tau = Fraction(round(1e6 * math.exp(rng.uniform(math.log(0.001), math.log(0.1)))), 10**6)
-    step = tau + Fraction(16 * _between(rng, 30, 575), bandwidth * SLOT_SECONDS)
-    return _between(rng, 1, 15), bandwidth, _between(rng, 50, 200), _between(rng, 10, 100), step
-
-
-def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    return int(rng.integers(low, high + 1))
+    step = tau + Fraction(16 * between(rng, 30, 575), bandwidth * SLOT_SECONDS)
+    return between(rng, 1, 15), bandwidth, between(rng, 50, 200), between(rng, 10, 100), step

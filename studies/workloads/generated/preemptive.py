@@ -6,7 +6,7 @@ sets the load; a job's chunks and mini-batches are those of a model of Table II;
 the worker's bandwidth set the transfer. A slot is an hour, 1 MB is 8 Mbit. All values are synthetic.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Constant
+from studies.workloads.generated.system import Workload
 
 SLOT_SECONDS = 3600
 CHUNKS = (27, 27, 115, 115, 60, 60)
@@ -33,25 +34,6 @@ class Setting:
     """Jobs arrive evenly over this many slots."""
     types: tuple[int, int] = (8, 10)
     """Numbers of worker types and of PS types; types are drawn evenly."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A system whose last server is the cloud, and its jobs in order of arrival."""
-
-    inventory: Inventory
-    bids: tuple[Bid, ...]
-
-    def at_edge(self) -> "Workload":
-        """Return the same system without the cloud."""
-        here = len(self.inventory.servers) - 1
-        inventory = replace(
-            self.inventory,
-            servers=self.inventory.servers[:here],
-            cloud=self.inventory.cloud[:here],
-            capacity=self.inventory.capacity[:here],
-        )
-        return Workload(inventory, tuple(replace(bid, delay=bid.delay[:here]) for bid in self.bids))
 
 
 def draw(setting: Setting, rng: np.random.Generator) -> Workload:

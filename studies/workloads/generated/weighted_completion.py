@@ -16,6 +16,7 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Ints
 from scheduling.model.utility import Constant
+from studies.workloads.generated.system import Workload, between
 
 SLOT_SECONDS = 3600
 RESOURCES = ("gpu", "vcpu", "bandwidth_mbps")
@@ -44,14 +45,6 @@ class Setting:
     """Number of PS types."""
     epochs: tuple[int, int] = (50, 100)
     chunks: tuple[int, int] = (5, 50)
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A system and its jobs in order of arrival; each is worth its weight at any time of completion."""
-
-    inventory: Inventory
-    bids: tuple[Bid, ...]
 
 
 def draw(setting: Setting, rng: np.random.Generator) -> Workload:
@@ -89,35 +82,31 @@ def _draw_capacity(rng: np.random.Generator, setting: Setting, demand: Ints) -> 
 
 
 def _draw_worker(rng: np.random.Generator, i: int) -> MachineType:
-    rate = 100 * _between(rng, 1, 50)
-    return MachineType(f"worker-{i}", (_between(rng, 1, 4), _between(rng, 1, 16), rate), Fraction(rate))
+    rate = 100 * between(rng, 1, 50)
+    return MachineType(f"worker-{i}", (between(rng, 1, 4), between(rng, 1, 16), rate), Fraction(rate))
 
 
 def _draw_ps(rng: np.random.Generator, i: int) -> MachineType:
-    rate = 100 * _between(rng, 50, 200)
-    return MachineType(f"ps-{i}", (0, _between(rng, 1, 16), rate), Fraction(rate))
+    rate = 100 * between(rng, 50, 200)
+    return MachineType(f"ps-{i}", (0, between(rng, 1, 16), rate), Fraction(rate))
 
 
 def _draw_bid(
     rng: np.random.Generator, setting: Setting, workers: tuple[MachineType, ...], i: int, arrival: int
 ) -> Bid:
-    model_mb = _between(rng, 30, 575)
-    updates = tuple(Fraction(_between(rng, 10, 100), 1000 * SLOT_SECONDS) for _ in range(setting.parameter_servers))
+    model_mb = between(rng, 30, 575)
+    updates = tuple(Fraction(between(rng, 10, 100), 1000 * SLOT_SECONDS) for _ in range(setting.parameter_servers))
     return Bid(
         id=str(i),
         arrival=arrival,
-        epochs=_between(rng, *setting.epochs),
-        chunks=_between(rng, *setting.chunks),
-        minibatches=_between(rng, 10, 50),
-        worker_time=tuple(Fraction(_between(rng, 1000, 50_000), 10**6) for _ in workers),
+        epochs=between(rng, *setting.epochs),
+        chunks=between(rng, *setting.chunks),
+        minibatches=between(rng, 10, 50),
+        worker_time=tuple(Fraction(between(rng, 1000, 50_000), 10**6) for _ in workers),
         ps_time=updates,
         transfer_time=tuple(2 * 8 * model_mb / machine.bandwidth_mbps / SLOT_SECONDS for machine in workers),
         delay=(0,) * setting.servers,
-        utility=Constant(float(_between(rng, 200, 5000))),
+        utility=Constant(float(between(rng, 200, 5000))),
         architecture=setting.architecture,
         reduce_time=updates[0] if setting.architecture is Architecture.RING else Fraction(0),
     )
-
-
-def _between(rng: np.random.Generator, low: int, high: int) -> int:
-    return int(rng.integers(low, high + 1))

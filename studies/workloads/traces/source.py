@@ -14,7 +14,6 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER, check_integer, shown
-from studies.workloads.documents import inventory_document, inventory_of_document
 from studies.workloads.simulation.replay import LONGEST_HORIZON, ReplayParameters, horizon_for
 from studies.workloads.simulation.report import note_of
 from studies.workloads.traces.machines import gpu_cluster
@@ -127,7 +126,7 @@ class TraceSource:
         """Return a document that `from_json` can read."""
         document: Json = {name: getattr(self, name) for name in DOCUMENTED}
         if self.inventory is not None:
-            document["inventory"] = inventory_document(self.inventory)
+            document["inventory"] = self.inventory.to_json()
             document["delay"] = list(self.delay)
         if self.step_times != StepTimes():
             document["step_times"] = self.step_times.to_json()
@@ -140,7 +139,7 @@ class TraceSource:
         """Read the output of `to_json`."""
         more: dict[str, Any] = {}
         if "inventory" in document:
-            more = {"inventory": inventory_of_document(document["inventory"]), "delay": tuple(document["delay"])}
+            more = {"inventory": Inventory.from_json(document["inventory"]), "delay": tuple(document["delay"])}
         if "step_times" in document:
             more["step_times"] = StepTimes.from_json(document["step_times"])
         more |= {name: document[name] for name in (*DOCUMENTED, "shares") if name in document}

@@ -8,7 +8,8 @@ from scheduling.policies.base import Policy
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.dps import Dps
 from studies.papers.runs import by_end, listed, run, share_of_best
-from studies.workloads.generated.dps import Setting, Workload, draw
+from studies.workloads.generated.dps import Setting, draw
+from studies.workloads.generated.system import Workload
 
 SLOTS = 12
 

@@ -13,8 +13,8 @@ from scheduling.split_learning.document import read_split_learning
 from studies.background.models import JobState
 from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
+from studies.split_learning.changes import best_helper, one_more_helper
 from studies.split_learning.plans import submission as asking
-from studies.split_learning.plans.extra_helper import best_helper, one_more_helper
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, submitted, tiny

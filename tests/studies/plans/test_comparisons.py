@@ -11,8 +11,8 @@ from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan
 from studies.split_learning.api.examples import DESCRIBED
+from studies.split_learning.changes import one_more_helper
 from studies.split_learning.plans import submission as asking
-from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.noise import Draws, noise_of
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan

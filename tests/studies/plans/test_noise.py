@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.split_learning.plans.noise import FEWEST_DRAWS, MOST_DRAWS, Draws, few_draws, noise_of
-from studies.split_learning.plans.stored import NothingYet, core_plan
+from studies.split_learning.plans.readings import NothingYet, core_plan
 from tests.studies.plans.conftest import URL, submitted
 
 

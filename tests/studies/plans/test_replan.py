@@ -10,21 +10,27 @@ from rest_framework.test import APIClient
 
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
-from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
+from scheduling.split_learning.instance import MOST_CLIENTS, TIMES, Instance
 from studies.background import states
 from studies.job_tables import PLANS
 from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.changes import read_changed
+from studies.split_learning.changes import changed
 from studies.split_learning.plans.child import answer
 from studies.split_learning.plans.computing import order_of
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper, submit_replan
+from studies.split_learning.schemas.changes import ChangesIn
 from tests.studies.plans.conftest import URL, submitted
 from tests.studies.plans.here import compute_here
 
 INSTANCE = read_split_learning(TINY)
 MINE = {"release": 1, "forward": 2, "gap": 3, "backward": 4, "tail": 5}
+
+
+def changed_by(instance: Instance, document: object) -> Instance:
+    """The instance after the changes of a document."""
+    return changed(instance, ChangesIn.read(document))
 
 
 def made(api: APIClient, plan: Plan, changes: Any) -> Any:
@@ -126,7 +132,7 @@ def test_a_plan_that_is_not_there_is_not_made_again(api: APIClient, alice: User)
 
 
 def test_factors_are_of_own_times_and_rounded_up() -> None:
-    slow = read_changed(INSTANCE, {"slower": {"tablet": 1.5}, "slower_helpers": {"vm": "1.1"}})
+    slow = changed_by(INSTANCE, {"slower": {"tablet": 1.5}, "slower_helpers": {"vm": "1.1"}})
     assert slow.release[:, 2].tolist() == [5, 5]
     assert slow.gap[:, 2].tolist() == [3, 3]
     assert slow.tail[:, 2].tolist() == [5, 5]
@@ -139,7 +145,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
     there = {"client": "phone", "helper": "vm", "tail": 9}
     everywhere = {"client": "camera", "gap": 7}
     join = {"name": "drone", "demand_gb": "1.5", "times": {"vm": MINE, "laptop": {**MINE, "tail": 6}}}
-    new = read_changed(INSTANCE, {"times": [there, everywhere], "join": [join], "drop": ["tablet"]})
+    new = changed_by(INSTANCE, {"times": [there, everywhere], "join": [join], "drop": ["tablet"]})
     assert new.clients == ("phone", "camera", "drone")
     assert new.tail.tolist() == [[9, 8, 5], [5, 6, 6]]
     assert new.gap[:, 1].tolist() == [7, 7]
@@ -187,12 +193,12 @@ def test_thousands_may_join_and_a_flood_is_refused_before_it_is_read() -> None:
     joining = [{"name": f"drone-{n}", "like": "tablet" if not n else f"drone-{n - 1}"} for n in range(MOST_CLIENTS)]
     much = {"helpers": [{"name": "vm", "memory_gb": 10**6}], "clients": [{"name": "tablet", "demand_gb": 1}]}
     instance = read_split_learning(much | {name: [[7]] for name in TIMES})
-    after = read_changed(instance, {"join": joining[:-1]})
+    after = changed_by(instance, {"join": joining[:-1]})
     assert after.clients[-1] == f"drone-{MOST_CLIENTS - 2}"
     for name in TIMES:
         assert (getattr(after, name) == 7).all()
     with pytest.raises(InvalidField, match=f"^join: expected at most {MOST_CLIENTS}"):
-        read_changed(instance, {"join": [None] * 1_000_000})
+        changed_by(instance, {"join": [None] * 1_000_000})
 
 
 def test_changes_or_an_instance_are_needed_and_not_both(api: APIClient, done: Plan) -> None:
