@@ -70,26 +70,22 @@ def value_curve(rng: np.random.Generator, slot_s: int) -> Json:
 
 def edge_cloud_body(rng: np.random.Generator, machines: Machines) -> Json:
     """A job by the settings of the DPS paper (Section 6.1), all its numbers its own."""
-    slot_s = machines.slot_s
-    return {
-        "epochs": int(rng.integers(20, 61)),
-        "chunks": int(rng.integers(27, 116)),
-        "minibatches": int(rng.integers(10, 59)),
-        "gradient_mb": round(float(rng.uniform(30, 575)), 1),
-        # The paper gives worker times in slots and PS times in milliseconds.
-        "worker_step_s": {name: round(float(rng.uniform(0.001, 0.05)) * slot_s, 3) for name in machines.workers},
-        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.parameter_servers},
-        "utility": value_curve(rng, slot_s),
-    }
+    return {**_work(rng, machines, epochs=(20, 60), chunks=(27, 115)), "utility": value_curve(rng, machines.slot_s)}
 
 
 def queued_body(rng: np.random.Generator, machines: Machines) -> Json:
     """A job of chunks of a few slots each, shorter than in the preemptive edge-cloud paper, which has days."""
+    return _work(rng, machines, epochs=(2, 12), chunks=(5, 30))
+
+
+def _work(rng: np.random.Generator, machines: Machines, *, epochs: tuple[int, int], chunks: tuple[int, int]) -> Json:
+    """The work of a job, from these ranges."""
     return {
-        "epochs": int(rng.integers(2, 13)),
-        "chunks": int(rng.integers(5, 31)),
+        "epochs": int(rng.integers(epochs[0], epochs[1] + 1)),
+        "chunks": int(rng.integers(chunks[0], chunks[1] + 1)),
         "minibatches": int(rng.integers(10, 59)),
         "gradient_mb": round(float(rng.uniform(30, 575)), 1),
+        # The paper gives worker times in slots and PS times in milliseconds.
         "worker_step_s": {
             name: round(float(rng.uniform(0.001, 0.05)) * machines.slot_s, 3) for name in machines.workers
         },

@@ -1,8 +1,8 @@
-"""Common data of the demo clusters of GPU servers: the models that are trained there, and their step times."""
+"""What demo clusters share: their time line, machines and servers by resource, and models of GPU servers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from scheduling.model.types import Json
 
@@ -33,6 +33,24 @@ SPEED: Final[Mapping[int, float]] = {1: 1.0, 2: 1.8, 4: 3.2}
 """Speed of a worker by its number of GPUs, relative to one GPU; less than proportional."""
 UPDATE_S: Final = 0.02
 """Seconds of an update on a parameter server; the paper of weighted completion has 10 to 100 ms."""
+
+
+def cluster_document(*, horizon_slots: int = HORIZON_SLOTS, **facts: Any) -> Json:
+    """Return the document of a cluster under a virtual clock."""
+    time_line = {"epoch": "2026-01-05T00:00:00+00:00", "slot_seconds": SLOT_SECONDS, "horizon_slots": horizon_slots}
+    return {**time_line, "clock": {"kind": "virtual", "speed": 1.0}, **facts}
+
+
+def machine_type(name: str, resources: Iterable[str], amounts: tuple[int, ...]) -> Json:
+    """Return a machine type by what it takes of these resources, the last of which is bandwidth."""
+    taken = {key: amount for key, amount in zip(resources, amounts, strict=True) if amount}
+    return {"name": name, "bandwidth_mbps": amounts[-1], "demand": taken}
+
+
+def gpu_server(name: str, resources: Iterable[str], amounts: tuple[int, ...]) -> Json:
+    """Return a server by what it has of these resources; data are there at once."""
+    capacity = dict(zip(resources, amounts, strict=True))
+    return {"name": name, "kind": "edge", "upload_delay_s": 0.0, "capacity": capacity}
 
 
 def model_rows(gpus: Mapping[str, int], pss: Iterable[str]) -> list[Json]:

@@ -4,9 +4,9 @@ from typing import Final
 
 import numpy as np
 
+from demo.clusters.catalogue import SLOT_SECONDS, cluster_document
 from scheduling.model.types import Json
 
-SLOT_SECONDS: Final = 3600
 HORIZON_SLOTS: Final = 150
 TYPES: Final = 5
 CLOUD_WORKERS: Final = 100
@@ -30,18 +30,15 @@ def edge_cloud_document(
     """A cluster of edge servers and one cloud under a virtual clock; the same generator gives the same document."""
     workers = [f"worker-{i + 1}" for i in range(types)]
     pss = [f"ps-{i + 1}" for i in range(types)]
-    return {
-        "name": name,
-        "title": f"Edge and cloud: {edge_servers} servers",
-        "note": "Synthetic: drawn from a seed by the settings of the DPS paper.",
-        "epoch": "2026-01-05T00:00:00+00:00",
-        "slot_seconds": SLOT_SECONDS,
-        "horizon_slots": HORIZON_SLOTS,
-        "clock": {"kind": "virtual", "speed": 1.0},
-        "resources": [{"name": machine, "unit": "place"} for machine in (*workers, *pss)],
-        "worker_types": [_machine_type(rng, machine, low=100, high=5 * 1024) for machine in workers],
-        "ps_types": [_machine_type(rng, machine, low=5 * 1024, high=20 * 1024) for machine in pss],
-        "servers": [
+    return cluster_document(
+        name=name,
+        title=f"Edge and cloud: {edge_servers} servers",
+        note="Synthetic: drawn from a seed by the settings of the DPS paper.",
+        horizon_slots=HORIZON_SLOTS,
+        resources=[{"name": machine, "unit": "place"} for machine in (*workers, *pss)],
+        worker_types=[_machine_type(rng, machine, low=100, high=5 * 1024) for machine in workers],
+        ps_types=[_machine_type(rng, machine, low=5 * 1024, high=20 * 1024) for machine in pss],
+        servers=[
             *(_edge_server(rng, f"edge-{i + 1:03}", workers, pss) for i in range(edge_servers)),
             {
                 "name": "cloud",
@@ -50,8 +47,8 @@ def edge_cloud_document(
                 "capacity": dict.fromkeys(workers, CLOUD_WORKERS) | dict.fromkeys(pss, CLOUD_PSS),
             },
         ],
-        "models": [_model(rng, model, workers, pss) for model in sorted(TABLE_2)],
-    }
+        models=[_model(rng, model, workers, pss) for model in sorted(TABLE_2)],
+    )
 
 
 def queues_document(rng: np.random.Generator) -> Json:

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from demo.clusters.catalogue import HORIZON_SLOTS, SLOT_SECONDS, model_rows
+from demo.clusters.catalogue import cluster_document, gpu_server, machine_type, model_rows
 from scheduling.model.types import Json
 
 RESOURCES: Final = {"gpu": "GPU", "vcpu": "vCPU", "bandwidth": "Mbit/s"}
@@ -39,31 +39,13 @@ PSS: Final[Mapping[str, tuple[int, int, int]]] = {
 def gpu_servers_document(rng: np.random.Generator, *, name: str = "demo-weighted", servers: int = 8) -> Json:
     """A cluster of GPU servers under a virtual clock; the same generator gives the same document."""
     kinds = [LARGEST, *(str(kind) for kind in rng.choice(list(KINDS), servers - 1))]
-    return {
-        "name": name,
-        "title": f"Weighted jobs: {servers} GPU servers",
-        "note": "Synthetic: EC2's GPU servers, drawn from a seed by the settings of the weighted-completion paper.",
-        "epoch": "2026-01-05T00:00:00+00:00",
-        "slot_seconds": SLOT_SECONDS,
-        "horizon_slots": HORIZON_SLOTS,
-        "clock": {"kind": "virtual", "speed": 1.0},
-        "resources": [{"name": key, "unit": unit} for key, unit in RESOURCES.items()],
-        "worker_types": [_type(key, amounts) for key, amounts in WORKERS.items()],
-        "ps_types": [_type(key, amounts) for key, amounts in PSS.items()],
-        "servers": [_server(f"{kind}-{i + 1}", KINDS[kind]) for i, kind in enumerate(kinds)],
-        "models": model_rows({key: amounts[0] for key, amounts in WORKERS.items()}, PSS),
-    }
-
-
-def _type(name: str, amounts: tuple[int, int, int]) -> Json:
-    taken = {key: amount for key, amount in zip(RESOURCES, amounts, strict=True) if amount}
-    return {"name": name, "bandwidth_mbps": amounts[-1], "demand": taken}
-
-
-def _server(name: str, amounts: tuple[int, int, int]) -> Json:
-    return {
-        "name": name,
-        "kind": "edge",
-        "upload_delay_s": 0.0,
-        "capacity": dict(zip(RESOURCES, amounts, strict=True)),
-    }
+    return cluster_document(
+        name=name,
+        title=f"Weighted jobs: {servers} GPU servers",
+        note="Synthetic: EC2's GPU servers, drawn from a seed by the settings of the weighted-completion paper.",
+        resources=[{"name": key, "unit": unit} for key, unit in RESOURCES.items()],
+        worker_types=[machine_type(key, RESOURCES, amounts) for key, amounts in WORKERS.items()],
+        ps_types=[machine_type(key, RESOURCES, amounts) for key, amounts in PSS.items()],
+        servers=[gpu_server(f"{kind}-{i + 1}", RESOURCES, KINDS[kind]) for i, kind in enumerate(kinds)],
+        models=model_rows({key: amounts[0] for key, amounts in WORKERS.items()}, PSS),
+    )

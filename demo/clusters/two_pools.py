@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from demo.clusters.catalogue import HORIZON_SLOTS, SLOT_SECONDS, model_rows
+from demo.clusters.catalogue import cluster_document, gpu_server, machine_type, model_rows
 from scheduling.model.types import Json
 
 WORKER_RESOURCES: Final = {"gpu": "GPU", "vcpu": "vCPU", "memory": "GB", "storage": "GB", "bandwidth": "Mbit/s"}
@@ -50,36 +50,22 @@ PSS: Final[Mapping[str, tuple[int, ...]]] = {
 
 def two_pools_document(rng: np.random.Generator, *, name: str = "demo-oasis") -> Json:
     """A cluster with separate pools under a virtual clock; the same generator gives the same document."""
-    return {
-        "name": name,
-        "title": f"Elastic jobs: {len(GPU_SERVERS)} GPU servers and {len(CPU_SERVERS)} for parameter servers",
-        "note": "Synthetic: servers as on EC2, their bandwidths drawn from a seed by the settings of the OASiS paper.",
-        "epoch": "2026-01-05T00:00:00+00:00",
-        "slot_seconds": SLOT_SECONDS,
-        "horizon_slots": HORIZON_SLOTS,
-        "clock": {"kind": "virtual", "speed": 1.0},
-        "resources": [{"name": key, "unit": unit} for key, unit in (WORKER_RESOURCES | PS_RESOURCES).items()],
-        "worker_types": [_type(key, WORKER_RESOURCES, amounts) for key, amounts in WORKERS.items()],
-        "ps_types": [_type(key, PS_RESOURCES, amounts) for key, amounts in PSS.items()],
-        "servers": [
+    resources = WORKER_RESOURCES | PS_RESOURCES
+    return cluster_document(
+        name=name,
+        title=f"Elastic jobs: {len(GPU_SERVERS)} GPU servers and {len(CPU_SERVERS)} for parameter servers",
+        note="Synthetic: servers as on EC2, their bandwidths drawn from a seed by the settings of the OASiS paper.",
+        resources=[{"name": key, "unit": unit} for key, unit in resources.items()],
+        worker_types=[machine_type(key, WORKER_RESOURCES, amounts) for key, amounts in WORKERS.items()],
+        ps_types=[machine_type(key, PS_RESOURCES, amounts) for key, amounts in PSS.items()],
+        servers=[
             *(_server(rng, key, WORKER_RESOURCES, (*has, GPU_STORAGE_GB)) for key, has in GPU_SERVERS.items()),
             *(_server(rng, key, PS_RESOURCES, (*has, CPU_STORAGE_GB)) for key, has in CPU_SERVERS.items()),
         ],
-        "models": model_rows({key: amounts[0] for key, amounts in WORKERS.items()}, PSS),
-    }
-
-
-def _type(name: str, resources: Mapping[str, str], amounts: tuple[int, ...]) -> Json:
-    # The last resource of each pool is bandwidth.
-    return {"name": name, "bandwidth_mbps": amounts[-1], "demand": dict(zip(resources, amounts, strict=True))}
+        models=model_rows({key: amounts[0] for key, amounts in WORKERS.items()}, PSS),
+    )
 
 
 def _server(rng: np.random.Generator, name: str, resources: Mapping[str, str], has: tuple[int, ...]) -> Json:
     low, high = BANDWIDTH_MBPS
-    amounts = (*has, 1000 * int(rng.integers(low // 1000, high // 1000 + 1)))
-    return {
-        "name": name,
-        "kind": "edge",
-        "upload_delay_s": 0.0,
-        "capacity": dict(zip(resources, amounts, strict=True)),
-    }
+    return gpu_server(name, resources, (*has, 1000 * int(rng.integers(low // 1000, high // 1000 + 1))))

@@ -177,7 +177,7 @@ class Command(BaseCommand):
             for scenario in scenarios:
                 self.stdout.write(f"Serving {base}/markets/{scenario.name}/ for {scenario.title}")
             return
-        login = json_of(username="bidder", password=known["bidder"])
+        login = json.dumps({"username": "bidder", "password": known["bidder"]})
         rows = "\n".join(f"  {base}/markets/{one.name}/   {one.title}" for one in scenarios)
         self.stdout.write(GREETING.format(rows=rows, base=base, login=login, **known))
         for scenario in scenarios:
@@ -215,11 +215,6 @@ def _seed(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
     return int(text)
-
-
-def json_of(**fields: str) -> str:
-    """A flat JSON object on one line."""
-    return "{" + ", ".join(f'"{key}": "{value}"' for key, value in fields.items()) + "}"
 
 
 def _under(trace: Path) -> Scenario:
