@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduling.model.types import Json
-from web.refusals import refuse
+from web.errors import refuse
 
 LONGEST_WAIT_S: Final = 30
 LONGEST_KEY: Final = 128

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from scheduling.model.validation import shown
-from web.refusals import refuse
+from web.errors import refuse
 from web.schema import Schema
 
 

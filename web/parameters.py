@@ -6,7 +6,7 @@ from typing import Final
 from rest_framework.request import Request
 
 from scheduling.model.validation import shown
-from web.refusals import refuse
+from web.errors import refuse
 
 LARGEST_SLOT: Final = 10**9
 _SLOT: Final = re.compile(r"-?[0-9]{1,10}")

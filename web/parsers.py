@@ -12,7 +12,7 @@ from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
 from scheduling.model.validation import shown
-from web.refusals import BodyTooLarge, refuse
+from web.errors import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
 """Largest nesting depth of objects and lists; a bid needs four."""

@@ -21,8 +21,7 @@ from cluster.database.busy import is_busy
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
-from web.errors import ServiceError
-from web.refusals import BodyTooLarge
+from web.errors import BodyTooLarge, ServiceError
 from web.schema import rows_of
 
 CONTENT_TYPE = "application/problem+json"

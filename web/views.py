@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from web.refusals import BodyTooLarge
+from web.errors import BodyTooLarge
 from web.schema import Schema
 
 Row = TypeVar("Row", bound=Model)

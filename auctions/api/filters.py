@@ -7,8 +7,8 @@ from rest_framework.request import Request
 
 from auctions.models import ADMITTED, Bid, BidState
 from cluster.operators import is_operator
+from web.errors import refuse
 from web.parameters import slot_number
-from web.refusals import refuse
 
 
 class _Slot(django_filters.Filter):  # type: ignore[misc]

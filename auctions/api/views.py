@@ -31,9 +31,9 @@ from cluster.addresses import address_of
 from cluster.models import Resource, Server
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import shown
+from web.errors import refuse
 from web.openapi import READ, SLOT, describe, examples, query
 from web.parameters import slot_number
-from web.refusals import refuse
 from web.throttles import PasswordThrottle
 from web.views import ApiView, user_of
 

@@ -1,4 +1,4 @@
-"""What demo clusters share: their time line, machines and servers by resource, and models of GPU servers."""
+"""Common data of demo clusters: their time line, machines and servers by resource, and models of GPU servers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

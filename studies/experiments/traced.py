@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cluster.models import Cluster
+from cluster.facts import inventory_of
+from cluster.models import Cluster, Server
 from cluster.traces.records import Machine, Quota
+from cluster.units import slots_up
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from studies.models import Trace
-from studies.workloads.traces.clusters import source_on
 from studies.workloads.traces.machines import machine_cluster
 from studies.workloads.traces.profiles import StepTimes
 from studies.workloads.traces.reading import read_any, read_text
@@ -110,3 +111,17 @@ def _title(trace: Trace, source: TraceSource, files: Mapping[str, Trace]) -> str
     steps = f", step times of {_name(files['step_times'])}" if "step_times" in files else ""
     tenants = f", tenants by {_name(files['quotas'])}" if "quotas" in files else ""
     return f"{trace}{first} on {source.place}{steps}{tenants}"
+
+
+def source_on(cluster: Cluster, *, slot_s: int | None, horizon: int | None, **more: Any) -> TraceSource:
+    """Build a trace source on these servers; slots, horizon and upload delays are the cluster's by default."""
+    slot_s = cluster.slot_seconds if slot_s is None else slot_s
+    delays_s = Server.objects.filter(cluster=cluster).values_list("upload_delay_s", flat=True)
+    return TraceSource(
+        inventory=inventory_of(cluster),
+        cluster=cluster.title or cluster.name,
+        delay=tuple(slots_up(after, slot_s) for after in delays_s),
+        slot_s=slot_s,
+        horizon=cluster.horizon_slots if horizon is None else horizon,
+        **more,
+    )

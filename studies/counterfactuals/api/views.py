@@ -20,10 +20,10 @@ from studies.counterfactuals.requests import CounterfactualIn, CounterfactualReq
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.csv_files import CsvView, csv_file
+from web.errors import refuse
 from web.headers import idempotency_key, submitted
 from web.openapi import CSV, KEY, PAGES, READ, REPLAYED, WRITE, describe, examples, location, query
 from web.pagination import page_of
-from web.refusals import refuse
 from web.views import ApiView, no_body, one_of, user_of
 
 MOST_ROWS: Final = 500

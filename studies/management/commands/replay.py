@@ -15,8 +15,8 @@ from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Json
 from scheduling.model.validation import check_integer
 from scheduling.registry import POLICIES, make_policy
+from studies.experiments.traced import source_on
 from studies.workloads.simulation.report import Report
-from studies.workloads.traces.clusters import source_on
 from studies.workloads.traces.machines import machine_cluster
 from studies.workloads.traces.profiles import StepTimes
 from studies.workloads.traces.source import SLOT_S, TraceSource

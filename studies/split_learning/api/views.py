@@ -27,11 +27,11 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.schemas.answers import PlanOut, PlanPage
 from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, PlanIn
 from web.csv_files import CsvView, csv_file
+from web.errors import refuse
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
 from web.pagination import page_of
 from web.parameters import known_parameters
 from web.parsers import CsvParser, LargeJSONParser, csv_text
-from web.refusals import refuse
 from web.views import ApiView, no_body, user_of
 
 FILTERS: Final = [

@@ -1,4 +1,4 @@
-"""What every generator draws: servers and jobs."""
+"""Servers and jobs as every generator draws them."""
 
 from dataclasses import dataclass, replace
 
