@@ -1,7 +1,6 @@
 """Incremental index of a book's waiting and planned jobs, so that no event has to scan all jobs."""
 
 from collections.abc import Iterable
-from operator import itemgetter
 
 from scheduling.book.state import Job
 
@@ -17,11 +16,6 @@ class JobIndex:
         """Jobs that may be moved and hold nothing from now on, in order of arrival, then of admission."""
         self._last = (0, 0)
         """Upper bound on (arrival, rank) of the jobs in the line."""
-        self._uploading: dict[str, tuple[tuple[int, int], int, Job]] = {}
-        """Jobs of the line for which a server became usable recently or will: sort key, slot of the last server,
-        job."""
-        self._delayed: set[str] = set()
-        """Jobs of the line that could not use every server at arrival."""
         self._planned: dict[str, Job] = {}
         """Jobs with a planned completion."""
         self._odd: set[str] = set()
@@ -33,8 +27,7 @@ class JobIndex:
         """Return an independent index, for a copy of the book."""
         other = JobIndex(())
         other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
-        other._line, other._uploading, other._planned = dict(self._line), dict(self._uploading), dict(self._planned)
-        other._delayed, other._odd = set(self._delayed), set(self._odd)
+        other._line, other._planned, other._odd = dict(self._line), dict(self._planned), set(self._odd)
         return other
 
     def put(self, job: Job) -> None:
@@ -52,13 +45,7 @@ class JobIndex:
         comes = self._key(job)
         disordered = waits and name not in self._line and comes < self._last
         _set(self._line, job, belongs=waits)
-        self._uploading.pop(name, None)
-        self._delayed.discard(name)
         if waits:
-            delay = max(job.bid.delay, default=0)
-            self._uploading[name] = comes, job.bid.arrival + delay, job
-            if delay:
-                self._delayed.add(name)
             self._last = max(self._last, comes)
         if disordered:
             self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
@@ -67,8 +54,6 @@ class JobIndex:
         """Remove a job that leaves the book."""
         del self._rank[name]
         self._line.pop(name, None)
-        self._uploading.pop(name, None)
-        self._delayed.discard(name)
         self._planned.pop(name, None)
         self._odd.discard(name)
 
@@ -80,19 +65,6 @@ class JobIndex:
     def line(self) -> tuple[Job, ...] | None:
         """Return the value for `Book.line`."""
         return None if self._odd else tuple(self._line.values())
-
-    def uploading(self, now: int) -> tuple[Job, ...] | None:
-        """Return the value for `Book.uploading`; `now` must not decrease between calls."""
-        for name in [name for name, (_, last, _) in self._uploading.items() if last < now]:
-            del self._uploading[name]
-        if self._odd:
-            return None
-        return tuple(job for _, _, job in sorted(self._uploading.values(), key=itemgetter(0)))
-
-    @property
-    def prompt(self) -> bool:
-        """The value for `Book.prompt`."""
-        return not self._odd and not self._delayed
 
     def _key(self, job: Job) -> tuple[int, int]:
         return job.bid.arrival, self._rank[job.bid.id]

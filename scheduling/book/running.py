@@ -78,8 +78,6 @@ class RunningBook:
             standalone_values=standalone_values,
             owners=owners,
             line=self._index.line(),
-            uploading=self._index.uploading(self.now),
-            prompt=self._index.prompt,
         )
 
     def advance(self, now: int) -> tuple[Job, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -94,12 +95,16 @@ class Book:
     """Owner number of each bid of `history`, N numbers; empty means `NOBODY` for all."""
     line: tuple[Job, ...] | None = None
     """Jobs that may be moved and hold nothing from now on, by arrival, then admission; None if not known."""
-    uploading: tuple[Job, ...] | None = None
-    """Jobs of `line`, in its order, for which a server may become usable now or later; None if not known."""
-    prompt: bool = False
-    """True if all jobs of `line` could use every server from their arrival on; False also if not known."""
 
     @property
     def inventory(self) -> Inventory:
         """Servers, resources and machine types."""
         return self.ledger.inventory
+
+    @cached_property
+    def waiting(self) -> tuple[Job, ...]:
+        """Return `line`, found among all jobs where it is not known."""
+        if self.line is not None:
+            return self.line
+        waiting = (job for job in self.jobs if not job.bound and all(p.end <= self.now for p in job.held))
+        return tuple(sorted(waiting, key=lambda job: job.bid.arrival))

@@ -7,14 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.book.state import Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.utility import Linear, Sigmoid, Step, Utility
-from scheduling.policies.baselines.forecast import Forecast, forecast
-from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.priority import Ranked
 from scheduling.policies.baselines.rrh import Rrh
 from scheduling.registry import make_policy
 from tests.draws import rounds
@@ -67,25 +63,6 @@ def test_what_decays_comes_before_what_can_wait() -> None:
     first = job("first", 2, 1, weight=99.0)
     assert list(completions(run(Rrh(risk=0.9), [first, patient, urgent], 2)))[1] == "urgent"
     assert list(completions(run(Rrh(risk=0.0), [first, patient, urgent], 2)))[1] == "patient"
-
-
-@settings(max_examples=rounds(13), deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_a_forecast_is_the_same_whatever_was_forecast_before(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    prospects = [prospect(number, rng) for number in range(12)]
-    kept: tuple[Forecast, ...] = ()
-    for _ in range(8):
-        here = [prospects[n] for n in sorted(rng.choice(12, int(rng.integers(1, 13)), replace=False).tolist())]
-        again, now = forecast(("rrh", 3), here, [6, 4], ()), int(rng.integers(3, 5))
-        assert forecast(("rrh", 3), here, [6, 4], kept) == again
-        kept = (*kept, forecast(("rrh", now), here, [6, 4], kept))[-2:]
-
-
-def prospect(number: int, rng: np.random.Generator) -> Ranked:
-    bid = job(str(number), 1, 1)
-    slots, upload, *demand = rng.integers(1, (6, 9, 7, 5)).tolist()
-    return Ranked(((number,), 0), Job(bid, (), None), Gang(bid, 0, None, 1), [], slots, demand, upload)
 
 
 @settings(max_examples=rounds(20), deadline=None)

@@ -5,7 +5,7 @@ import pytest
 
 from scheduling.book.state import Job
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.priority import Ranked, Row
+from scheduling.policies.baselines.priority import Priority, Ranked, Row
 from tests.scheduling.gpu_cluster import job
 
 BIDS = [job(str(number), 1, 1) for number in range(40)]
@@ -14,7 +14,10 @@ BIDS = [job(str(number), 1, 1) for number in range(40)]
 def ranked(waiting: Job) -> Ranked | None:
     """Few keys, so that many are equal; every seventh is impossible."""
     number = int(waiting.bid.id)
-    return None if number % 7 == 0 else Ranked(((number % 3,), 0), waiting, Gang(waiting.bid, 0, None, 1), [number, 1])
+    if number % 7 == 0:
+        return None
+    key = (number % 3,)
+    return Ranked((key, 0), waiting, Priority(key, Gang(waiting.bid, 0, None, 1)), [number, 1])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -39,12 +42,3 @@ def test_a_row_is_as_if_all_were_sorted_again_and_only_newcomers_are_asked_for(s
             [sum(one.units[r] for one in row.ranked[place:]) for r in range(2)] for place in range(len(row.ranked))
         ]
         assert row.after(here, ask) is row
-
-
-def test_who_was_admitted_last_comes_after_equals() -> None:
-    jobs = tuple(Job(BIDS[number], held=(), completion=None) for number in (1, 2, 3, 5))
-    last = ranked(Job(BIDS[4], held=(), completion=None))
-    assert last is not None
-    row = Row().after(jobs, ranked)
-    assert [one.job.bid.id for one in row.with_last(last)] == ["3", "1", "4", "2", "5"]
-    assert [one.job.bid.id for one in row.ranked] == ["3", "1", "2", "5"]

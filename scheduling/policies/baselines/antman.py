@@ -45,39 +45,25 @@ class AntMan(FixedGangs):
         running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
         if not running and floor.full:
             return
-        waiting = floor.jobs_in_line()
+        waiting = floor.line
         self._start_guaranteed(floor, waiting, running[::-1])
         late = [job for job in waiting if self.is_opportunistic(job, floor.now)]
         began = {task.job.bid.id: task for task in running}
-        idle: list[int] | None = None
-        for job in floor.merged(late, (task.job for task in running)):
+        for job in floor.by_arrival([*late, *(task.job for task in running)]):
             gang = self.gang(job.bid, floor)
             if gang is None:
                 continue
-            if job.bid.id not in began:
-                if floor.room.idle is not idle:
-                    idle, fits = floor.room.idle, dict[tuple[int, int | None], bool]()
-                # The check has the same result until capacity changes: every waiting job takes at least one worker.
-                kind = gang.worker, gang.ps
-                if kind not in fits:
-                    fits[kind] = floor.may_fit(gang, count=1)
-                if not fits[kind]:
-                    continue
-            _take_what_is_left(floor, floor.meet(job), gang)
+            # Every waiting job takes at least one worker.
+            if job.bid.id in began or floor.may_fit(gang, count=1):
+                _take_what_is_left(floor, floor.meet(job), gang)
 
     def _start_guaranteed(self, floor: PassState, waiting: Iterable[Job], victims: Sequence[PassJob]) -> None:
         evictable = floor.held_by(victims)
-        fits: dict[tuple[int, int | None, int], bool] = {}
         for job in waiting:
             gang = None if self.is_opportunistic(job, floor.now) else self.gang(job.bid, floor)
-            if gang is None:
-                continue
-            kind = gang.worker, gang.ps, gang.count
-            if kind not in fits:
-                fits[kind] = floor.may_fit(gang, evictable)
-            if fits[kind]:
+            if gang is not None and floor.may_fit(gang, evictable):
                 floor.start_instead(floor.meet(job), gang, (victim for victim in victims if victim.running))
-                evictable, fits = floor.held_by(victim for victim in victims if victim.running), {}
+                evictable = floor.held_by(victim for victim in victims if victim.running)
 
     def is_opportunistic(self, job: Job, now: int) -> bool:
         """Whether the job held nothing in its first `patience` slots."""

@@ -10,7 +10,7 @@ from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.schedule import Schedule
 from scheduling.policies.base import Objective, PolicyBase, value_with
-from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.gang import Gang, fixed_gang
 from scheduling.policies.baselines.pass_state import PassState
 
 LARGEST_SEED = 10**9
@@ -82,7 +82,10 @@ class FixedGangs(Baseline):
 
     def gang(self, bid: Bid, floor: PassState) -> Gang | None:
         """Return the job's gang; None if the job is impossible."""
-        return floor.memory.fixed_gang(bid, seed=self.seed)
+        return floor.memory.gang(bid, ("fixed", self.seed), lambda: self._fixed(bid, floor))
+
+    def _fixed(self, bid: Bid, floor: PassState) -> Gang | None:
+        return fixed_gang(bid, floor.inventory, slots=floor.slots, seed=self.seed)
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether the job's gang, halved as needed, could complete the job on the empty cluster."""

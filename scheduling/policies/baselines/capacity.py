@@ -59,10 +59,6 @@ class FreeCapacity:
         least: Ints = self.inventory.capacity - self._peak[min(slots, len(self._peak)) - 1]
         return least
 
-    def is_closed_to(self, hold: Allocation) -> bool:
-        """Whether some of these machines could not be taken again after release, because their server is closed."""
-        return any(p.end > max(self.now, self.closed.get(p.server, p.end)) for p in hold.placements)
-
     def take(self, hold: Allocation) -> None:
         """Take machines from now on."""
         self._add(hold, 1)

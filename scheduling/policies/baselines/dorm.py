@@ -78,7 +78,7 @@ class Dorm(Baseline):
             only_starts or all(task.workers == gang.bid.chunks for task, gang in known if task.running)
         ):
             return
-        if only_starts and all(task.known.uploaded < floor.now for task, _ in waiting):
+        if only_starts and all(task.uploaded < floor.now for task, _ in waiting):
             return
         able = ((task, counts) for task, gang in waiting if (counts := _counts(task, gang, floor)))
         first = dict(islice(able, self.considered))

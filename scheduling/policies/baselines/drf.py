@@ -100,17 +100,13 @@ class _Event:
         """Do step 2; skip jobs that could not have one worker even if all jobs above their targets shrank."""
         before = {task.job.bid.id for task in self.ran}
         over: list[PassJob] | None = None
-        fits: dict[tuple[int, int | None], bool] = {}
         for job, gang in self.rows:
             if job.bid.id in before:
                 continue
             if over is None:
                 over = self._above() if shrink else []
-                spare, fits = self._spare(over), {}
-            kind = gang.worker, gang.ps
-            if kind not in fits:
-                fits[kind] = self.floor.may_fit(gang, spare, count=1)
-            if fits[kind] and self._start(self.floor.meet(job), over):
+                spare = self._spare(over)
+            if self.floor.may_fit(gang, spare, count=1) and self._start(self.floor.meet(job), over):
                 self.run = [*self.run, self.floor.meet(job)]
                 over = None
 
@@ -130,14 +126,14 @@ class _Event:
 
     def _share(self, task: PassJob) -> int:
         """Return a number that orders jobs as their dominant shares do."""
-        return self.floor.memory.share(self.target(task), task.workers)
+        return self.floor.memory.units(self.target(task), task.workers).order
 
     def _spare(self, over: list[PassJob]) -> list[int]:
         """Return an upper bound on the units that become free if all of these shrink to their targets, R numbers."""
         spare = self.floor.held_by(over)
         for other in over:
             target = self.target(other)
-            for r, units in self.floor.memory.least_units(target, target.count):
+            for r, units in self.floor.memory.units(target, target.count).least:
                 spare[r] -= units
         return spare
 
@@ -181,7 +177,7 @@ class _Event:
 
 def _in_time(floor: PassState, task: PassJob, gang: Gang, count: int) -> Gang:
     """Return the gang of `count` workers, or of the fewest more that complete the job within the horizon."""
-    target = floor.memory.ideal_gang(task.job.bid, count) or replace(gang, count=count)
+    target = replace(gang, count=count)
     if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
         return target
     empty = FreeCapacity(floor.inventory, now=floor.now, slots=floor.slots)

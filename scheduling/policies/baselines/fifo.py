@@ -29,7 +29,7 @@ class Fifo(FixedGangs):
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start jobs from the head of the line."""
-        for task in floor.in_line() if self.blocking else floor.may_start(cause):
+        for task in floor.in_line():
             gang = self.gang(task.job.bid, floor)
             if gang is not None and not floor.start(task, gang) and self.blocking:
                 return

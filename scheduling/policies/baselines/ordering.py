@@ -1,23 +1,20 @@
 """Baselines that order jobs by a priority key: how jobs start and preempt each other."""
 
-from scheduling.book.state import Cause
+from bisect import bisect_right
+from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
+
+from scheduling.book.state import Cause, Job
 from scheduling.policies.baselines.base import Baseline
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
-from scheduling.policies.baselines.preemption import (
-    in_order_of_rank,
-    newcomer_settles,
-    preempt_in_order,
-    start_in_order,
-)
-from scheduling.policies.baselines.priority import Priority
+from scheduling.policies.baselines.priority import Priority, Ranked, Row, sums_behind
 
 
 class InTurn(Baseline):
     """A baseline that starts jobs in order of priority and preempts running jobs with a greater key."""
 
-    falling = False
-    """Whether keys of jobs that wait stay, and those of jobs that run only fall."""
     ages = False
     """Whether keys of jobs that wait change from slot to slot."""
 
@@ -28,28 +25,57 @@ class InTurn(Baseline):
         """
         raise NotImplementedError
 
-    def is_considered(self, _task: PassJob, _floor: PassState) -> bool:
-        """Whether a waiting job may fit now although only slots passed."""
-        return True
-
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start jobs in order of key, preempting greater keys; no job is stopped when only a slot passed."""
-
-        def rank(task: PassJob) -> Priority | None:
-            return self.rank(task, floor)
-
-        if cause is None and self.falling and newcomer_settles(floor, self, rank):
-            return
         if cause is Cause.SLOT:
-            tasks = (task for task in floor.may_start(cause) if self.is_considered(task, floor))
-            start_in_order(floor, in_order_of_rank(tasks, rank), preempt=False)
+            self._start(floor)
         else:
-            preempt_in_order(floor, self.order(floor), rank)
+            self._preempt(floor)
 
-    def order(self, floor: PassState) -> object:
-        """Return the cache key of an order of jobs; it changes every slot where jobs age."""
-        return (self, floor.now) if self.ages else self
+    def _start(self, floor: PassState) -> None:
+        """Start jobs in order of key; no machines were released, so only jobs that were uploaded may have a place."""
+        ranked = (self._ranked(task.job, floor) for task in floor.in_line() if task.uploaded >= floor.now)
+        for one in sorted((one for one in ranked if one is not None), key=attrgetter("turn")):
+            if floor.full:
+                return
+            floor.start(floor.meet(one.job), one.of.gang)
 
-    def rank(self, task: PassJob, floor: PassState) -> Priority | None:
-        """Return `rank_of`, cached."""
-        return task.known.rank(self, floor.now, lambda: self.rank_of(task, floor), ages=self.ages)
+    def _preempt(self, floor: PassState) -> None:
+        """Start jobs in order of key, and stop running jobs with a greater key, the greatest first.
+
+        A job that is stopped comes later in the same pass, and may start elsewhere. Jobs that would not fit even if all
+        jobs with a greater key were stopped are skipped.
+        """
+        # Who starts below was passed already, so no other than these can become a victim.
+        running = self._running(floor)
+        ran = {id(one.job) for one in running.ranked}
+        behind = running.units_behind
+        for one in self.all_in_order(floor):
+            if id(one.job) in ran and floor.runs(one.job):
+                continue
+            worse = bisect_right(running.keys, one.turn[0])
+            victims = running.ranked[worse:]
+            if not victims and floor.full:
+                return  # nobody behind it has anyone to stop, either
+            if floor.may_fit(one.of.gang, behind[worse] if victims else None):
+                standing = (floor.meet(victim.job) for victim in reversed(victims) if floor.runs(victim.job))
+                if floor.start_instead(floor.meet(one.job), one.of.gang, standing):
+                    none = [0] * len(floor.room.idle)
+                    behind = sums_behind([one.units if floor.runs(one.job) else none for one in running.ranked])
+
+    def all_in_order(self, floor: PassState) -> Iterator[Ranked]:
+        """Yield all possible jobs in order of key, as they were before any job was started or stopped."""
+        # The order of those that wait is the same at the next event, or in the next slot where jobs age.
+        of = (self, floor.now) if self.ages else self
+        line = floor.memory.row("line", of, floor.line, lambda job: self._ranked(job, floor))
+        both = line.ranked, self._running(floor).ranked
+        return merge(*both, key=lambda one: (one.turn, floor.admitted[one.job.bid.id]))
+
+    def _running(self, floor: PassState) -> Row:
+        """Return the jobs that ran before the plan began, in order."""
+        return floor.memory.row("running", (self, floor.now), floor.ran, lambda job: self._ranked(job, floor))
+
+    def _ranked(self, job: Job, floor: PassState) -> Ranked | None:
+        task = floor.meet(job)
+        of = self.rank_of(task, floor)
+        return None if of is None else Ranked((of.key, job.bid.arrival), job, of, floor.total(task))

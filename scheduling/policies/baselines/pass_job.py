@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.model.progress import Machines
+from scheduling.model.progress import Machines, done_in
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.policies.baselines.allocation import Allocation
 from scheduling.policies.baselines.cache import JobFacts
@@ -30,6 +30,8 @@ class PassJob:
         self.now = now
         self.hold = known.hold
         self.completion = known.job.completion
+        self.waited = not self.hold.lasts(now)
+        """Whether it held nothing when the plan began."""
 
     @property
     def held(self) -> tuple[Placement, ...]:
@@ -46,10 +48,15 @@ class PassJob:
         """Number of workers that the job holds."""
         return self.hold.workers(self.now)
 
-    @property
+    @cached_property
     def left(self) -> Fraction:
         """Exact number of mini-batches left."""
-        return self.known.left(self.now)
+        return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
+
+    @property
+    def uploaded(self) -> int:
+        """Slot from which the job can use every server."""
+        return self.job.bid.arrival + max(self.job.bid.delay, default=0)
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:

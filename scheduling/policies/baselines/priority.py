@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from operator import attrgetter, is_
+from operator import is_
 from typing import NamedTuple
 
 import numpy as np
@@ -39,16 +39,9 @@ class Ranked(NamedTuple):
     turn: tuple[Key, int]
     """Key and arrival: the least is first, and of equals who was admitted first."""
     job: Job
-    gang: Gang
-    """Its allocation when it runs."""
+    of: Priority
     units: list[int]
     """It holds now of all servers together, R numbers."""
-    slots: int = 0
-    """It has still to run, where the policy asks."""
-    demand: Sequence[int] = ()
-    """Its demand on all servers together, R numbers, if the policy needs it."""
-    upload: int = 0
-    """The slot in which the first server is usable to it."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +79,6 @@ class Row:
             for one in came:
                 insort_right(ranked, one, key=turn)
         return Row(jobs, tuple(ranked))
-
-    def with_last(self, one: Ranked) -> list[Ranked]:
-        """Return all ranked jobs and one more, which was admitted last."""
-        ranked = [*self.ranked]
-        insort_right(ranked, one, key=attrgetter("turn"))
-        return ranked
 
     @cached_property
     def keys(self) -> list[Key]:

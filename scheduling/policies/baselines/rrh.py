@@ -3,22 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heappop, heappush
 from math import ceil, trunc
-from operator import sub
-
-import numpy as np
+from operator import add, le, sub
 
 from scheduling.model.decision import Reason
 from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.base import FixedGangs, seed_parameter
-from scheduling.policies.baselines.forecast import forecast
-from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.ordering import InTurn
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
-from scheduling.policies.baselines.preemption import all_in_order
 from scheduling.policies.baselines.priority import Priority, Ranked
-from scheduling.policies.baselines.shares import demand_of, dominant_share
 
 
 @dataclass(frozen=True)
@@ -66,14 +61,14 @@ class Rrh(FixedGangs, InTurn):
 
     def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
-        prospects = all_in_order(floor, self.order(floor), lambda task: self.rank(task, floor))
+        prospects, total = [*self.all_in_order(floor)], floor.inventory.total.tolist()
         job = floor.newcomer.job
         place = next(number for number, one in enumerate(prospects) if one.job is job)
         new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
-        bid, volume = new.job.bid, new.slots * _share(new.gang, floor)
-        # The forecast without the new job was made when the last job came; its common prefix is cached.
-        without = [] if fit_together(prospects, floor.inventory.total.tolist()) else _completions(others, floor, self)
-        completion = _completions(prospects, floor, self)[place]
+        bid, gang = new.job.bid, new.of.gang
+        volume = new.of.slots * floor.memory.units(gang, gang.count).share
+        without = [] if fit_together(prospects, total) else forecast(others, total, floor.now)
+        completion = forecast(prospects, total, floor.now)[place]
         gain = bid.utility.at(completion - bid.arrival)
         cost = delay_cost(others, without, volume) if without else 0.0
         if gain - cost > self.threshold * bid.utility.value:
@@ -94,25 +89,38 @@ class Rrh(FixedGangs, InTurn):
         slots = gang.duration(task.left, spread=False)
         elapsed = floor.now + slots - bid.arrival
         gain = bid.utility.at(elapsed)
-        share = _share(gang, floor)
-        volume = slots * share.numerator / share.denominator  # as the fraction would be rounded, without making it
+        units = floor.memory.units(gang, gang.count)
+        # As the fraction would be rounded, without making it.
+        volume = slots * units.share.numerator / units.share.denominator
         reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
-        return Priority((-reward,), gang, slots, _demand(gang, floor))
+        return Priority((-reward,), gang, slots, units.demand)
 
 
-def _completions(prospects: Sequence[Ranked], floor: PassState, policy: Rrh) -> list[int]:
-    """Return the forecast completions."""
-    kept = floor.memory.forecasts
-    found = forecast((policy, floor.now), prospects, floor.inventory.total.tolist(), kept)
-    floor.memory.forecasts = (*(one for one in kept if one is not found), found)[-2:]
-    return found.completions
+def forecast(prospects: Sequence[Ranked], total: Sequence[int], now: int) -> list[int]:
+    """Forecast completions on one server with `total` units of each resource; `prospects` are in order.
+
+    Each job begins when its gang has room and it is uploaded, never before the job ahead. O(n log n).
+    """
+    free = list(total)
+    completions: list[int] = []
+    ends: list[tuple[int, int, Sequence[int]]] = []
+    for number, one in enumerate(prospects):
+        units, bid = one.of.demand, one.job.bid
+        while not all(map(le, units, free)):
+            now, _, back = heappop(ends)
+            free = [*map(add, free, back)]
+        end = max(now, bid.arrival + min(bid.delay)) + one.of.slots
+        free = [*map(sub, free, units)]
+        heappush(ends, (end, number, units))
+        completions.append(end)
+    return completions
 
 
 def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
     """Whether one server with `total` units of each resource could run all jobs at once."""
     left = total
     for one in prospects:
-        left = [*map(sub, left, one.demand)]
+        left = [*map(sub, left, one.of.demand)]
         if min(left) < 0:
             return False
     return True
@@ -130,21 +138,3 @@ def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: F
         late = worth(elapsed + high) if high != low else early
         cost += now - ((1 - part) * early + part * late)
     return cost
-
-
-def _demand(gang: Gang, floor: PassState) -> list[int]:
-    """Return the units of a gang with the PSs for all its workers, at most the total capacity, R numbers."""
-    known, kind = floor.memory.demand, (gang.worker, gang.ps, gang.count)
-    if kind not in known:
-        known[kind] = np.minimum(demand_of(gang, gang.count, floor.inventory), floor.inventory.total).tolist()
-    return known[kind]
-
-
-def _share(gang: Gang, floor: PassState) -> Fraction:
-    """Return the dominant share of `_demand`."""
-    known, kind = floor.memory.volumes, (gang.worker, gang.ps, gang.count)
-    share = known.get(kind)
-    if share is None:
-        units = np.array(_demand(gang, floor), dtype=np.int64)
-        share = known[kind] = dominant_share(units, floor.inventory.total)
-    return share

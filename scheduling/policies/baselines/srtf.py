@@ -27,7 +27,6 @@ class Srtf(WholeGangs):
 
     name = "srtf"
     title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"
-    falling = True
 
     def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
         """Return the worker-slots left, as a double (fast to compare) and exactly."""

@@ -38,7 +38,6 @@ class Tiresias(FixedGangs, InTurn):
     name = "tiresias"
     title = "Tiresias: jobs with the least remaining GPU time first, preempted for shorter ones, nobody pays"
     pause = 1
-    falling = True
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """Return the remaining service as a key, and the fixed gang."""

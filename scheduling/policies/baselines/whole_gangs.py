@@ -19,10 +19,7 @@ def whole_gang(bid: Bid, floor: PassState) -> Gang | None:
 
     g is halved (rounded down) while g workers could not complete the job there within the horizon; None if one cannot.
     """
-    kept = floor.memory.whole.get(bid.id)
-    if kept is None or kept[0] is not bid:
-        kept = floor.memory.whole[bid.id] = bid, _whole_gang(bid, floor)
-    return kept[1]
+    return floor.memory.gang(bid, "whole", lambda: _whole_gang(bid, floor))
 
 
 def _whole_gang(bid: Bid, floor: PassState) -> Gang | None:
@@ -45,10 +42,6 @@ class WholeGangs(InTurn):
         """Return the key: the least is first, equals in order of arrival. It depends only on the work done before
         now."""
         raise NotImplementedError
-
-    def is_considered(self, task: PassJob, floor: PassState) -> bool:
-        """Whether a server may have become usable for the job now; else nothing has changed since the last event."""
-        return floor.now <= task.known.uploaded
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """Return the key and the whole gang."""
