@@ -34,34 +34,23 @@ def main() -> None:
     began = time.perf_counter()
     warm_up()
     print(f"kernels ready after {time.perf_counter() - began:.1f} s (paid once per process, before any request)\n")
-    sample = 30 if arguments.quick else 200
-    for line in decision_table(sample=sample, quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in compare(decisions=5 if arguments.quick else 20, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in elastic.table(decisions=15 if arguments.quick else 60, quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in elastic.compare(decisions=3 if arguments.quick else 10, quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in weighted.tables(quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in preemptive.tables(quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in split_learning.tables(quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
-    for line in offline.tables(quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
-    print()
+    quick, seed = arguments.quick, arguments.seed
     files = {"day": arguments.day, "week": arguments.week}
-    for line in philly.table(files=files, quick=arguments.quick, seed=arguments.seed):
-        print(line, flush=True)
+    tables = (
+        decision_table(sample=30 if quick else 200, quick=quick, seed=seed),
+        compare(decisions=5 if quick else 20, seed=seed),
+        elastic.table(decisions=15 if quick else 60, quick=quick, seed=seed),
+        elastic.compare(decisions=3 if quick else 10, quick=quick, seed=seed),
+        weighted.tables(quick=quick, seed=seed),
+        preemptive.tables(quick=quick, seed=seed),
+        split_learning.tables(quick=quick, seed=seed),
+        offline.tables(quick=quick, seed=seed),
+        philly.table(files=files, quick=quick, seed=seed),
+    )
+    for table in tables:
+        for line in table:
+            print(line, flush=True)
+        print()
 
 
 def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:

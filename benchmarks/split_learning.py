@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.exact import exact

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import NoReturn
 
 from scheduling.instances import answer_dps, answer_oasis, answer_preemptive, answer_split_learning, answer_weighted
-from scheduling.instances.dps import parse_document
 from scheduling.instances.families import Family, Options, family_of
+from scheduling.instances.fields import parse_document
 from scheduling.model.errors import InvalidField, SchedulingError
 from scheduling.preemptive.dispatch import RULES
 from scheduling.registry import POLICIES

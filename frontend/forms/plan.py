@@ -6,7 +6,7 @@ from django import forms
 
 from cluster.models import Cluster
 from frontend.forms.base import PageForm, TextFileField
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.model.types import Json
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS

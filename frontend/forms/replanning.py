@@ -5,7 +5,7 @@ from typing import Any, Final
 from django import forms
 
 from frontend.forms.base import PageForm
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import shown

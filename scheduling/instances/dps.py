@@ -1,14 +1,23 @@
 """Instance files: a small cluster and its jobs in order of arrival, as test cases and notebooks write them."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
 from scheduling.book.ledger import Ledger
+from scheduling.instances.fields import (
+    MB_TO_MBIT,
+    MOST_SLOTS,
+    check_cells,
+    check_fractions,
+    check_id,
+    check_integers,
+    check_new_id,
+    check_positive,
+    inner_document,
+)
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField, OverCapacity
 from scheduling.model.inventory import Inventory, MachineType
@@ -16,11 +25,6 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import utility_from_json
 from scheduling.model.validation import check_fraction, check_integer, check_list, check_number, check_object, shown
-
-MB_TO_MBIT = 8
-MOST_SLOTS = 10_000
-MOST_CELLS = 20_000_000
-"""Slots x servers x resources a file may ask for: what a laptop's memory holds a few times over."""
 
 _CONVENTIONS = {
     "slot_convention": ("window", ("half_open", "inclusive")),
@@ -55,43 +59,19 @@ class DpsInstance:
         return ledger
 
 
-def parse_document(text: str) -> object:
-    """A JSON document with exact decimals; raises InvalidField if it is not JSON. The reader of a field rejects NaN."""
-    try:
-        return json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
-        raise InvalidField("document", f"expected JSON, got an invalid document: {error}") from None
-
-
-def _without_repeats(pairs: list[tuple[str, object]]) -> Json:
-    row: Json = {}
-    for name, value in pairs:
-        if name in row:
-            raise InvalidField(shown(name), "expected each name once in an object, got it twice")
-        row[name] = value
-    return row
-
-
 def read_instance(document: object) -> DpsInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
-    if isinstance(document, dict) and "instance" in document:
-        document = document["instance"]
-    root = check_object("", document, required=_REQUIRED, optional=_OPTIONAL)
+    root = check_object("", inner_document(document), required=_REQUIRED, optional=_OPTIONAL)
     slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
-    slot_seconds = check_fraction("slot_seconds", root["slot_seconds"])
-    if slot_seconds <= 0:
-        raise InvalidField("slot_seconds", f"expected more than 0, got {shown(slot_seconds)}")
+    slot_seconds = check_positive("slot_seconds", root["slot_seconds"])
     inventory = _read_inventory(root)
-    cells = slots * inventory.capacity.size
-    if cells > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x types, got {cells}")
+    check_cells(slots, inventory)
     jobs = check_list("jobs", root["jobs"])
     ids: list[int | str] = []
     bids: list[Bid] = []
     for i, job in enumerate(jobs):
         bid, name = _read_job(f"jobs[{i}]", job, inventory, slot_seconds, slots)
-        if str(name) in {str(other) for other in ids}:
-            raise InvalidField(f"jobs[{i}].id", f"expected a unique id, got {shown(name)} again")
+        check_new_id(f"jobs[{i}].id", name, ids)
         if bids and bid.arrival < bids[-1].arrival:
             raise InvalidField(
                 f"jobs[{i}].arrival",
@@ -124,7 +104,8 @@ def _read_inventory(root: Json) -> Inventory:
     for kind in kinds:
         types = []
         for i, row in enumerate(rows[kind]):
-            bandwidth = _read_bandwidth(f"{kind}[{i}]", row)
+            where = f"{kind}[{i}]"
+            bandwidth = check_positive(f"{where}.bw_mbps", check_object(where, row, required=("bw_mbps",))["bw_mbps"])
             demand = tuple(int(r == position) for r in range(count))
             types.append(MachineType(name=f"{kind[0]}{i}", demand=demand, bandwidth_mbps=bandwidth))
             position += 1
@@ -136,8 +117,8 @@ def _read_inventory(root: Json) -> Inventory:
     for s, row in enumerate(servers):
         where = f"servers[{s}]"
         server = check_object(where, row, required=("workers", "pss"), optional=("cloud",))
-        counts = [*_read_counts(f"{where}.workers", server["workers"], len(rows["worker_types"]))]
-        capacity.append(counts + _read_counts(f"{where}.pss", server["pss"], len(rows["ps_types"])))
+        counts = check_integers(f"{where}.workers", server["workers"], len(rows["worker_types"]))
+        capacity.append(counts + check_integers(f"{where}.pss", server["pss"], len(rows["ps_types"])))
         cloud.append(server.get("cloud", False))
         if not isinstance(cloud[-1], bool):
             raise InvalidField(f"{where}.cloud", f"expected true or false, got {shown(cloud[-1])}")
@@ -151,24 +132,11 @@ def _read_inventory(root: Json) -> Inventory:
     )
 
 
-def _read_bandwidth(where: str, row: object) -> Fraction:
-    bandwidth = check_fraction(f"{where}.bw_mbps", check_object(where, row, required=("bw_mbps",))["bw_mbps"])
-    if bandwidth <= 0:
-        raise InvalidField(f"{where}.bw_mbps", f"expected more than 0, got {shown(bandwidth)}")
-    return bandwidth
-
-
-def _read_counts(where: str, row: object, length: int) -> list[int]:
-    return [check_integer(f"{where}[{i}]", count) for i, count in enumerate(check_list(where, row, length=length))]
-
-
 def _read_job(
     where: str, row: object, inventory: Inventory, slot_seconds: Fraction, slots: int
 ) -> tuple[Bid, int | str]:
     job = check_object(where, row, required=_JOB)
-    name = job["id"]
-    if isinstance(name, bool) or not isinstance(name, (int, str)):
-        raise InvalidField(f"{where}.id", f"expected a whole number or a string, got {shown(name)}")
+    name = check_id(f"{where}.id", job["id"])
     gradients = check_fraction(f"{where}.grad_mb", job["grad_mb"])
     # Gradients are pushed and parameters pulled: twice the size (DPS, eq. 1).
     transfer = tuple(
@@ -183,17 +151,13 @@ def _read_job(
         epochs=counts["epochs"],
         chunks=counts["chunks"],
         minibatches=counts["minibatches"],
-        worker_time=_read_times(f"{where}.worker_time", job["worker_time"], len(inventory.workers)),
-        ps_time=_read_times(f"{where}.ps_time", job["ps_time"], len(inventory.parameter_servers)),
+        worker_time=check_fractions(f"{where}.worker_time", job["worker_time"], len(inventory.workers)),
+        ps_time=check_fractions(f"{where}.ps_time", job["ps_time"], len(inventory.parameter_servers)),
         transfer_time=transfer,
-        delay=tuple(_read_counts(f"{where}.delay", job["delay"], len(inventory.servers))),
+        delay=tuple(check_integers(f"{where}.delay", job["delay"], len(inventory.servers))),
         utility=utility_from_json(job["utility"], f"{where}.utility"),
     )
     return bid, name
-
-
-def _read_times(where: str, row: object, length: int) -> tuple[Fraction, ...]:
-    return tuple(check_fraction(f"{where}[{i}]", time) for i, time in enumerate(check_list(where, row, length=length)))
 
 
 def _read_etas(root: Json, inventory: Inventory) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -235,7 +199,7 @@ def _read_usage(root: Json, inventory: Inventory, slots: int) -> Iterator[Placem
             continue
         for t, table in enumerate(check_list(key, root[key], length=slots)):
             for s, row in enumerate(check_list(f"{key}[{t}]", table, length=len(inventory.servers))):
-                for m, count in enumerate(_read_counts(f"{key}[{t}][{s}]", row, len(types))):
+                for m, count in enumerate(check_integers(f"{key}[{t}][{s}]", row, len(types))):
                     if count:
                         yield Placement(start=t + 1, end=t + 2, role=role, server=s, type=m, count=count)
 

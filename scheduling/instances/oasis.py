@@ -8,7 +8,16 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.book.ledger import Ledger
-from scheduling.instances.dps import MB_TO_MBIT, MOST_CELLS, MOST_SLOTS
+from scheduling.instances.fields import (
+    MB_TO_MBIT,
+    MOST_SLOTS,
+    check_cells,
+    check_fractions,
+    check_id,
+    check_new_id,
+    check_positive,
+    inner_document,
+)
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField, OverCapacity
 from scheduling.model.inventory import Inventory, MachineType
@@ -88,19 +97,13 @@ class OasisInstance:
 
 def read_oasis(document: object) -> OasisInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
-    if isinstance(document, dict) and "instance" in document:
-        document = document["instance"]
-    root = check_object("", document, required=_REQUIRED, optional=_OPTIONAL)
+    root = check_object("", inner_document(document), required=_REQUIRED, optional=_OPTIONAL)
     slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
-    slot_seconds = check_fraction("slot_seconds", root["slot_seconds"])
-    if slot_seconds <= 0:
-        raise InvalidField("slot_seconds", f"expected more than 0, got {shown(slot_seconds)}")
+    slot_seconds = check_positive("slot_seconds", root["slot_seconds"])
     jobs = [check_object(f"jobs[{i}]", row, required=_JOB) for i, row in enumerate(check_list("jobs", root["jobs"]))]
     pools = _read_pools(root, jobs, slots)
     inventory = _inventory(pools, jobs)
-    cells = slots * inventory.capacity.size
-    if cells > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources, got {cells}")
+    check_cells(slots, inventory)
     bids = tuple(_read_bids(jobs, inventory, slot_seconds, slots))
     instance = OasisInstance(
         T=slots,
@@ -149,13 +152,13 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
     servers = _read_table(key, root[key], resources)
     if not servers:
         raise InvalidField(key, "expected at least one server, got none")
-    demands = [_read_vector(f"jobs[{i}].{role}", job[role], resources) for i, job in enumerate(jobs)]
+    demands = [check_fractions(f"jobs[{i}].{role}", job[role], resources) for i, job in enumerate(jobs)]
     tables = [] if root.get(usage_key) is None else check_list(usage_key, root[usage_key], length=slots)
     usage = [_read_table(f"{usage_key}[{t}]", table, resources, len(servers)) for t, table in enumerate(tables)]
     vectors = [*servers, *demands, *(row for table in usage for row in table)]
     units = tuple(math.lcm(*(vector[r].denominator for vector in vectors)) for r in range(resources))
 
-    def whole(vector: list[Fraction]) -> list[int]:
+    def whole(vector: tuple[Fraction, ...]) -> list[int]:
         numbers = [int(x * unit) for x, unit in zip(vector, units, strict=True)]
         if max(numbers) > LARGEST_INTEGER:
             raise InvalidField(key, f"expected numbers up to {LARGEST_INTEGER} in whole units, got {max(numbers)}")
@@ -170,14 +173,10 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
     )
 
 
-def _read_table(where: str, rows: object, resources: int, length: int | None = None) -> list[list[Fraction]]:
+def _read_table(where: str, rows: object, resources: int, length: int | None = None) -> list[tuple[Fraction, ...]]:
     return [
-        _read_vector(f"{where}[{i}]", row, resources) for i, row in enumerate(check_list(where, rows, length=length))
+        check_fractions(f"{where}[{i}]", row, resources) for i, row in enumerate(check_list(where, rows, length=length))
     ]
-
-
-def _read_vector(where: str, row: object, resources: int) -> list[Fraction]:
-    return [check_fraction(f"{where}[{r}]", x) for r, x in enumerate(check_list(where, row, length=resources))]
 
 
 def _inventory(pools: tuple[_Pool, _Pool], jobs: list[Json]) -> Inventory:
@@ -200,9 +199,7 @@ def _machines(pool: _Pool, jobs: list[Json], *, before: int, after: int) -> tupl
     machines = []
     for i, (job, demand) in enumerate(zip(jobs, pool.demands, strict=True)):
         where = f"jobs[{i}].{pool.role}"
-        bandwidth = check_fraction(f"{where}_bw_mbps", job[f"{pool.role}_bw_mbps"])
-        if bandwidth <= 0:
-            raise InvalidField(f"{where}_bw_mbps", f"expected more than 0, got {shown(bandwidth)}")
+        bandwidth = check_positive(f"{where}_bw_mbps", job[f"{pool.role}_bw_mbps"])
         if not any(demand):
             raise InvalidField(where, "expected a demand of at least one resource, got none")
         machines.append(MachineType(f"{pool.role}-of-{i}", (0,) * before + tuple(demand) + (0,) * after, bandwidth))
@@ -222,17 +219,14 @@ def _busy(pool: _Pool, pools: tuple[_Pool, _Pool], jobs: int) -> Iterator[Placem
 
 
 def _read_bids(jobs: list[Json], inventory: Inventory, slot_seconds: Fraction, slots: int) -> Iterator[Bid]:
-    names: set[str] = set()
+    names: list[int | str] = []
     never = Fraction(slots + 1)
     before = 1
     for i, job in enumerate(jobs):
         where = f"jobs[{i}]"
-        name = job["id"]
-        if isinstance(name, bool) or not isinstance(name, (int, str)):
-            raise InvalidField(f"{where}.id", f"expected a whole number or a string, got {shown(name)}")
-        if str(name) in names:
-            raise InvalidField(f"{where}.id", f"expected a unique id, got {shown(name)} again")
-        names.add(str(name))
+        name = check_id(f"{where}.id", job["id"])
+        check_new_id(f"{where}.id", name, names)
+        names.append(name)
         arrival = check_integer(f"{where}.arrival", job["arrival"], low=1, high=slots)
         if arrival < before:
             raise InvalidField(

@@ -6,6 +6,7 @@ from math import lcm
 
 import numpy as np
 
+from scheduling.instances.fields import check_fractions, check_id, inner_document
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
@@ -57,10 +58,11 @@ class _Times:
 
 def read_preemptive(document: object) -> PreemptiveInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
-    if isinstance(document, dict) and "instance" in document:
-        document = document["instance"]
     root = check_object(
-        "", document, required=("servers", "cloud", "jobs"), optional=("name", "note", "paper", "expected")
+        "",
+        inner_document(document),
+        required=("servers", "cloud", "jobs"),
+        optional=("name", "note", "paper", "expected"),
     )
     if not isinstance(root["cloud"], bool):
         raise InvalidField("cloud", f"expected true or false, got {shown(root['cloud'])}")
@@ -87,7 +89,7 @@ def read_preemptive(document: object) -> PreemptiveInstance:
             replace(_bid(f"#{j}", t, chunks[j], types[j], machines.shape[1], scale), chunk_size=sizes[j])
             for j, t in enumerate(times)
         ),
-        ids=tuple(_id(f"jobs[{j}].id", job["id"]) for j, job in enumerate(jobs)),
+        ids=tuple(check_id(f"jobs[{j}].id", job["id"]) for j, job in enumerate(jobs)),
         types=tuple(types),
         numbers=numbers,
         scale=scale,
@@ -106,8 +108,7 @@ def _storage(rows: list[Json], jobs: list[Json]) -> tuple[list[int | None], list
 
 
 def _times(field: str, job: Json, servers: int, *, cloud: bool) -> _Times:
-    delays = check_list(f"{field}.delta", job["delta"], length=servers)
-    times = [check_fraction(f"{field}.delta[{s}]", delay) for s, delay in enumerate(delays)]
+    times = [*check_fractions(f"{field}.delta", job["delta"], servers)]
     if cloud:
         if "delta_cloud" not in job:
             raise InvalidField(f"{field}.delta_cloud", "missing")
@@ -186,9 +187,3 @@ def _bid(name: str, times: _Times, chunks: int, kind: int, types: int, scale: in
         delay=tuple(int(delay * scale) for delay in times.delays),
         utility=Constant(1.0),
     )
-
-
-def _id(field: str, value: object) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise InvalidField(field, f"expected a name or a number, got {shown(value)}")
-    return value

@@ -6,7 +6,16 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.book.ledger import Ledger
-from scheduling.instances.dps import MOST_CELLS, MOST_SLOTS
+from scheduling.instances.fields import (
+    MOST_CELLS,
+    MOST_SLOTS,
+    check_cells,
+    check_fractions,
+    check_id,
+    check_integers,
+    check_new_id,
+    inner_document,
+)
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
@@ -59,18 +68,14 @@ class WeightedInstance:
 
 def read_weighted(document: object) -> WeightedInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
-    if isinstance(document, dict) and "instance" in document:
-        document = document["instance"]
-    root = check_object("", document, required=_REQUIRED, optional=_OPTIONAL)
+    root = check_object("", inner_document(document), required=_REQUIRED, optional=_OPTIONAL)
     if root["arch"] not in tuple(Architecture):
         raise InvalidField("arch", f"expected ps or ring, got {shown(root['arch'])}")
     architecture = Architecture(root["arch"])
     slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
     inventory = _read_inventory(root, architecture)
     tau = None if root.get("tau") is None else check_integer("tau", root["tau"], low=1, high=MOST_SLOTS)
-    cells = max(slots, tau or 1) * inventory.capacity.size
-    if cells > MOST_CELLS:
-        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources, got {cells}")
+    check_cells(max(slots, tau or 1), inventory)
     bids, ids = _read_jobs(root, inventory, architecture, last=max(slots, tau or 1))
     return WeightedInstance(
         T=slots,
@@ -93,7 +98,7 @@ def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
     resources = len(check_list("servers[0]", servers[0]))
     if not resources:
         raise InvalidField("servers[0]", "expected at least one resource, got none")
-    capacity = [_read_vector(f"servers[{s}]", row, resources) for s, row in enumerate(servers)]
+    capacity = [check_integers(f"servers[{s}]", row, resources) for s, row in enumerate(servers)]
     ring = architecture is Architecture.RING
     if not ring and "bw" not in root:
         raise InvalidField("bw", "missing")
@@ -115,7 +120,7 @@ def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
 
 
 def _read_type(kind: str, i: int, row: object, resources: int, bandwidth: int | None) -> MachineType:
-    demand = tuple(_read_vector(f"{kind}[{i}]", row, resources))
+    demand = tuple(check_integers(f"{kind}[{i}]", row, resources))
     if not any(demand):
         raise InvalidField(f"{kind}[{i}]", "expected a demand of at least one resource, got none")
     if bandwidth is not None and not demand[bandwidth]:
@@ -132,8 +137,7 @@ def _read_jobs(
     bids: list[Bid] = []
     for i, job in enumerate(check_list("jobs", root["jobs"])):
         bid, name = _read_job(f"jobs[{i}]", job, inventory, architecture)
-        if str(name) in {str(other) for other in ids}:
-            raise InvalidField(f"jobs[{i}].id", f"expected a unique id, got {shown(name)} again")
+        check_new_id(f"jobs[{i}].id", name, ids)
         if bid.arrival > last:
             raise InvalidField(f"jobs[{i}].a", f"expected 1 to {last}, got {bid.arrival}")
         bids.append(bid)
@@ -143,9 +147,7 @@ def _read_jobs(
 
 def _read_job(where: str, row: object, inventory: Inventory, architecture: Architecture) -> tuple[Bid, int | str]:
     job = check_object(where, row, required=_JOB)
-    name = job["id"]
-    if isinstance(name, bool) or not isinstance(name, (int, str)):
-        raise InvalidField(f"{where}.id", f"expected a whole number or a string, got {shown(name)}")
+    name = check_id(f"{where}.id", job["id"])
     workers, ring = len(inventory.workers), architecture is Architecture.RING
     weight = check_number(f"{where}.w", job["w"])
     if weight <= 0:
@@ -157,24 +159,16 @@ def _read_job(where: str, row: object, inventory: Inventory, architecture: Archi
         # More workers than machines exist are never placed, so this bound changes no result and limits memory.
         chunks=check_integer(f"{where}.D", job["D"], low=1, high=100_000),
         minibatches=check_integer(f"{where}.K", job["K"], low=1),
-        worker_time=_read_times(f"{where}.v", job["v"], workers),
-        ps_time=() if ring else _read_times(f"{where}.U", job["U"], len(inventory.parameter_servers)),
+        worker_time=check_fractions(f"{where}.v", job["v"], workers),
+        ps_time=() if ring else check_fractions(f"{where}.U", job["U"], len(inventory.parameter_servers)),
         # One transfer is given; gradients are pushed and parameters pulled (eq. 1).
-        transfer_time=tuple(2 * time for time in _read_times(f"{where}.comm", job["comm"], workers)),
+        transfer_time=tuple(2 * time for time in check_fractions(f"{where}.comm", job["comm"], workers)),
         delay=(0,) * len(inventory.servers),
         utility=Constant(weight),
         architecture=architecture,
         reduce_time=check_fraction(f"{where}.U", job["U"]) if ring else Fraction(0),
     )
     return bid, name
-
-
-def _read_times(where: str, row: object, length: int) -> tuple[Fraction, ...]:
-    return tuple(check_fraction(f"{where}[{i}]", time) for i, time in enumerate(check_list(where, row, length=length)))
-
-
-def _read_vector(where: str, row: object, length: int) -> list[int]:
-    return [check_integer(f"{where}[{i}]", units) for i, units in enumerate(check_list(where, row, length=length))]
 
 
 def _read_usage(root: Json, inventory: Inventory, tau: int | None) -> Ints | None:

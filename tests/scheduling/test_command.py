@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from scheduling import __main__ as command
 from scheduling.__main__ import main
-from scheduling.instances.dps import parse_document, read_instance
+from scheduling.instances.dps import read_instance
+from scheduling.instances.fields import parse_document
 from scheduling.model.errors import InvalidField
 from tests.draws import rounds
 from tests.scheduling.cases import load, own_case

@@ -13,8 +13,8 @@ import pytest
 
 from scheduling.__main__ import main
 from scheduling.instances.answer_oasis import to_document
-from scheduling.instances.dps import parse_document
 from scheduling.instances.families import decide_in_order
+from scheduling.instances.fields import parse_document
 from scheduling.instances.oasis import read_oasis
 from scheduling.model.errors import InvalidField
 from scheduling.model.utility import Constant, Inverse, Sigmoid, Step

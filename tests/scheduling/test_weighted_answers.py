@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from scheduling.instances.answer_weighted import JobResult, answer, to_document
-from scheduling.instances.dps import parse_document
 from scheduling.instances.families import Options
+from scheduling.instances.fields import parse_document
 from scheduling.instances.weighted_completion import read_weighted
 from scheduling.model.errors import InvalidField
 from scheduling.model.schedule import Placement, Role, Schedule

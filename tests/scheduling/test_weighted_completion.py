@@ -12,7 +12,7 @@ from scheduling.batch.maxweight import pack
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause, Job
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move, Reason

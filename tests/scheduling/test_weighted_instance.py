@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.instances.weighted_completion import read_weighted
 from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduling.book.ledger import Ledger
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
 from scheduling.model.bid import Architecture
 from scheduling.policies.simulation import simulate

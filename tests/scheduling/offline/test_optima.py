@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.preemptive_quality import draw_near
-from scheduling.instances.dps import parse_document, read_instance
+from scheduling.instances.dps import read_instance
+from scheduling.instances.fields import parse_document
 from scheduling.instances.oasis import read_oasis
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.instances.weighted_completion import read_weighted

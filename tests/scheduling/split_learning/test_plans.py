@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import instance_document, read_split_learning

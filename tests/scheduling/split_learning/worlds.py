@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduling.instances.dps import parse_document
+from scheduling.instances.fields import parse_document
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import TIMES, Instance
 from tests.collection import files, groups
