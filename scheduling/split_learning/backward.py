@@ -1,4 +1,4 @@
-"""Backward passes when helpers and forward passes are decided (P_b, Problem 3): three ways to fill the free slots."""
+"""Backward passes when helpers and forward passes are decided (P_b, Problem 3): two ways to fill the free slots."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -67,33 +67,25 @@ Way = Callable[[Sequence[Pass], Free], Iterator[tuple[int, int, int]]]
 """Yields (client, start, end) in counted slots."""
 
 
-def backward_passes(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], way: Way) -> tuple[Pieces, ...]:
-    """Return the pieces of each client's backward pass, J; all helpers use this way. A pass of 0 slots has no pieces.
+def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> tuple[Pieces, ...]:
+    """Return the pieces of each client's backward pass, J. A pass of 0 slots has no pieces.
 
+    Where switching costs (Section VI), each helper has the better of the preemptive optimum, its pieces charged, and of
+    passes that are not interrupted. The result is optimal if switching is free; otherwise it need not be.
+
+    Notes
+    -----
     A pass is at its helper l + l' after its forward pass is complete: the printed release c^f + l + l' counts l twice,
     as c^f contains it (13). Slots in which the helper runs forward passes are not eligible, which the text says (22)
     and its Algorithm 2 forgets. Nothing waits for the last forward pass, as (21) would have it.
     """
     found: list[Pieces] = [()] * len(assignment)
-    for passes, free in _by_helper(instance, assignment, forward):
-        for client, pieces in _timed(way, passes, free).items():
-            found[client] = pieces
-    return tuple(found)
-
-
-def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> tuple[Pieces, ...]:
-    """Return the pieces of each client's backward pass, J, if switching has a cost (Section VI).
-
-    Each helper has the better of the preemptive optimum, its pieces charged, and of passes that are not interrupted.
-    The result is optimal if switching is free; otherwise it need not be.
-    """
-    found: list[Pieces] = [()] * len(assignment)
-    for passes, free in _by_helper(instance, assignment, forward):
+    for passes, free in by_helper(instance, assignment, forward):
         twice = 2 * int(instance.switch[assignment[passes[0].client]])
-        candidates = [_timed(largest_tail_first, passes, free)]
+        candidates = [timed(largest_tail_first, passes, free)]
         if twice:
-            candidates.append(_timed(one_at_a_time, passes, free))
-        best = min(candidates, key=lambda timed: _cost(passes, timed, twice))
+            candidates.append(timed(one_at_a_time, passes, free))
+        best = min(candidates, key=lambda found: _cost(passes, found, twice))
         for client, pieces in best.items():
             found[client] = pieces
     return tuple(found)
@@ -102,7 +94,8 @@ def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Piece
 def largest_tail_first(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
     """Run, of the passes that are there, the one with the largest tail, then who came first, then by client.
 
-    Optimal for P_b, like Algorithm 2: every cost is the end plus a tail (Jackson's rule, preemptive). O(n log n).
+    Optimal for P_b, like Algorithm 2, whose recursion over blocks takes O(n^2): every cost is the end plus a tail
+    (Jackson's rule, preemptive). O(n log n).
     """
     coming = sorted(passes, reverse=True)
     able: list[tuple[int, int, int]] = []
@@ -123,27 +116,6 @@ def largest_tail_first(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int
         now = until
         if not left[client]:
             heappop(able)
-
-
-def by_blocks(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
-    """Algorithm 2, the recursion over blocks of Baker, Lawler, Lenstra and Rinnooy Kan (1983). O(n^2).
-
-    In each block the pass with the least cost at its end (26) runs only when no other of the block is there; of equals
-    the one that came last. The others decompose into smaller blocks. Optimal for P_b (Theorem 2).
-    """
-    order = sorted(passes)
-    stack = list(_blocks(order))
-    while stack:
-        members, start, end = stack.pop()
-        last = min(members, key=lambda job: (job.tail, -job.ready, -job.client))
-        now = start
-        for inner, begins, ends in _blocks([job for job in members if job is not last]):
-            if now < begins:
-                yield last.client, now, begins
-            stack.append((inner, begins, ends))
-            now = ends
-        if now < end:
-            yield last.client, now, end
 
 
 def one_at_a_time(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
@@ -169,23 +141,7 @@ def one_at_a_time(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int
         now = next_one
 
 
-def _blocks(order: Sequence[Pass]) -> Iterator[tuple[list[Pass], int, int]]:
-    """Stretches without idle slots of passes in the order of arrival, with their members."""
-    members: list[Pass] = []
-    start = end = 0
-    for job in order:
-        if members and job.ready >= end:
-            yield members, start, end
-            members = []
-        if not members:
-            start = end = job.ready
-        members.append(job)
-        end += job.slots
-    if members:
-        yield members, start, end
-
-
-def _by_helper(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> Iterator[tuple[list[Pass], Free]]:
+def by_helper(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> Iterator[tuple[list[Pass], Free]]:
     """Yield the passes of each helper, and its free slots; passes of 0 slots are left out, and helpers without any."""
     clients = np.arange(len(assignment))
     # Plan knows when a forward pass is complete, switching included; its backward passes are not decided yet.
@@ -200,14 +156,14 @@ def _by_helper(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]
             yield passes, free
 
 
-def _timed(way: Way, passes: Sequence[Pass], free: Free) -> dict[int, Pieces]:
-    """Real slots by client."""
+def timed(way: Way, passes: Sequence[Pass], free: Free) -> dict[int, Pieces]:
+    """Return the real slots of each client's pass, by client."""
     rows: dict[int, list[tuple[int, int]]] = {job.client: [] for job in passes}
     for client, start, end in way(passes, free):
         rows[client] += free.slots(start, end)
     return {client: merged(pieces) for client, pieces in rows.items()}
 
 
-def _cost(passes: Sequence[Pass], timed: dict[int, Pieces], twice: int) -> int:
+def _cost(passes: Sequence[Pass], found: dict[int, Pieces], twice: int) -> int:
     """Return the end of the last client."""
-    return max(timed[job.client][-1][1] + twice * len(timed[job.client]) + job.tail for job in passes)
+    return max(found[job.client][-1][1] + twice * len(found[job.client]) + job.tail for job in passes)

@@ -11,7 +11,7 @@ import pytest
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.admm import Admm, Round, assign
-from scheduling.split_learning.backward import backward_passes, by_blocks, cheapest_backward, largest_tail_first
+from scheduling.split_learning.backward import cheapest_backward, largest_tail_first
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.forward_schedule import schedule
@@ -19,6 +19,7 @@ from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
 from scheduling.split_learning.plan import Plan
 from tests.collection import OWN
+from tests.scheduling.split_learning.twins.backward_blocks import backward_passes, by_blocks
 from tests.scheduling.split_learning.twins.forward_by_slots import least
 from tests.scheduling.split_learning.worlds import draw, known, own, read, split_groups
 

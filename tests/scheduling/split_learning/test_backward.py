@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 
 from scheduling.model.types import Ints
-from scheduling.split_learning.backward import (
-    Free,
-    Way,
-    backward_passes,
-    by_blocks,
-    cheapest_backward,
-    largest_tail_first,
-    one_at_a_time,
-)
+from scheduling.split_learning.backward import Free, Way, cheapest_backward, largest_tail_first, one_at_a_time
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Pieces, Plan, by_priority, largest_path_first
+from tests.scheduling.split_learning.twins.backward_blocks import backward_passes, by_blocks
 from tests.scheduling.split_learning.twins.backward_exact import least_cost
 from tests.scheduling.split_learning.worlds import draw, read, split_groups
 
