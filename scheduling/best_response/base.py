@@ -11,6 +11,9 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints
 
+PAYOFF, RATIO, LATEST = 0, 1, 2
+"""Objectives: greatest payoff; least cost per unit of value; latest start with a payoff above the threshold."""
+
 
 class PriceOf(Protocol):
     """Prices as a function of use, so that only servers that changed need new prices."""
@@ -79,3 +82,30 @@ class Kernel(Protocol):
 
     def latest(self, bid: Bid) -> Response | None:
         """Return the schedule of positive payoff that starts last."""
+
+
+class ExactKernel:
+    """A kernel that has one exact search for the three objectives."""
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
+        """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
+        response = self._respond(bid, mode=PAYOFF, above=above, first_start=first_start)
+        return response if response is not None and response.payoff > above else None
+
+    def min_cost_per_value(self, bid: Bid) -> Response | None:
+        """Return the schedule of least cost per unit of value, among those of positive value.
+
+        At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
+        schedule has a positive payoff. One search solves this fractional program.
+        """
+        response = self._respond(bid, mode=RATIO, above=0.0, first_start=None)
+        return response if response is not None and response.value > 0 else None
+
+    def latest(self, bid: Bid) -> Response | None:
+        """Return the schedule of positive payoff that starts last."""
+        response = self._respond(bid, mode=LATEST, above=0.0, first_start=None)
+        return response if response is not None and response.payoff > 0 else None
+
+    def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
+        """Return the best schedule by one of the objectives."""
+        raise NotImplementedError

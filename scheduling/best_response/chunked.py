@@ -62,15 +62,15 @@ class ChunkKernel:
         found = [answer for answer in answers if answer is not None and answer.value > 0]
         return min(found, key=lambda answer: (answer.cost / answer.value, answer.schedule.completion), default=None)
 
-    def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """Return a schedule of payoff above `above` with the latest start."""
-        response = self.best(bid, above=above)
+    def latest(self, bid: Bid) -> Response | None:
+        """Return the schedule of positive payoff that starts last."""
+        response = self.best(bid)
         low, high = self.ledger.start, self.ledger.end
         while response is not None and high - max(low, response.schedule.start) > 1:
             # Search by bisection: if a start at or after a slot is possible, so is one at or after an earlier slot.
             low = max(low, response.schedule.start)
             middle = (low + high) // 2
-            later = self.best(bid, above=above, first_start=middle)
+            later = self.best(bid, first_start=middle)
             low, high, response = (middle, high, later) if later is not None else (low, middle, response)
         return response
 

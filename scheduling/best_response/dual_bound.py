@@ -1,12 +1,13 @@
-"""Upper bounds on the welfare of any scheduler, even one that knows all bids in advance, by weak duality.
+"""Payoffs of bids on the empty cluster at fixed prices: the terms of the dual bound on the welfare of any scheduler.
 
-`dual_bound` states the bound and its proof. The live certificate (`auctions.readings.certificates`) sums the same
-terms at the posted prices; `scheduling.offline` finds better prices in hindsight.
+For any prices p >= 0, welfare of any feasible set of schedules is at most
+`sum_j max(0, max_l value_j(l) - p x l) + sum p x capacity`, because each bid earns at most its best payoff, and
+together they buy at most the capacity (weak duality). The live certificate (`auctions.readings.certificates`) sums
+these terms at the posted prices; `scheduling.offline` finds better prices in hindsight.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,25 +19,6 @@ from scheduling.model.bid import Bid
 from scheduling.model.ending import Ending
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats
-
-
-class BoundKind(StrEnum):
-    """The proof of a bound."""
-
-    ZERO_PRICE = "zero_price"
-    """Sum of the standalone values: every bid alone on the empty cluster."""
-    POSTED_PRICE = "posted_price"
-    """Weak duality at given prices."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """An upper bound on welfare, money: `value` = sum of `bid_terms` + `capacity_term`."""
-
-    kind: BoundKind
-    value: float
-    bid_terms: tuple[float, ...]
-    capacity_term: float
 
 
 class Terms(Protocol):
@@ -118,54 +100,3 @@ def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPric
         )
 
     return AtPrices(best)
-
-
-def zero_price_bound(standalone_values: Iterable[float]) -> Bound:
-    """Return the sum of standalone values in the receipts: the dual bound at price 0.
-
-    Examples
-    --------
-    >>> zero_price_bound([3.0, 4.5]).value
-    7.5
-    """
-    terms = tuple(standalone_values)
-    return Bound(BoundKind.ZERO_PRICE, value=float(sum(terms)), bid_terms=terms, capacity_term=0.0)
-
-
-def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, terms: Terms) -> Bound:
-    """Compute the dual bound at given prices: each bid's payoff on the empty cluster, plus the price of all capacity.
-
-    For any prices p >= 0, welfare of any feasible set of schedules is at most
-    `sum_j max(0, max_l value_j(l) - p x l) + sum p x capacity`, because each bid earns at most its best
-    payoff, and together they buy at most the capacity.
-
-    Parameters
-    ----------
-    bids
-        Every bid submitted, admitted or not.
-    prices
-        T x S x R, money per unit and slot, none negative. Prices may include use before the
-        first bid: the bound only increases.
-    terms
-        Payoffs of bids at these prices, from a policy's `at_prices`.
-
-    Notes
-    -----
-    One call of the best-response kernel for each bid.
-
-    Examples
-    --------
-    One job is worth 8 after two slots. At price 1 for each unit-slot it earns 8 - 4 - 2 = 2, and all capacity costs
-    4 x 4 = 16.
-
-    >>> import numpy as np
-    >>> from scheduling.best_response.dual_bound import dual_bound, rigid_terms
-    >>> from scheduling.model.example import INVENTORY, job
-    >>> prices = np.ones((4, 2, 2))
-    >>> bound = dual_bound([job()], INVENTORY, prices=prices, terms=rigid_terms(INVENTORY, prices, start=0))
-    >>> bound.bid_terms, bound.capacity_term, bound.value
-    ((2.0,), 16.0, 18.0)
-    """
-    earned = tuple(terms.term(bid) for bid in bids)
-    sold = float((prices * inventory.capacity).sum())
-    return Bound(BoundKind.POSTED_PRICE, value=float(sum(earned)) + sold, bid_terms=earned, capacity_term=sold)

@@ -29,15 +29,13 @@ class Proof(NamedTuple):
     """Prices of a unit of each resource and rounding cut, T x G, R resources first: money, or the objective's unit."""
 
 
-def lagrangian(problem: OfflineProblem, left: Left, *, begin: Floats | None = None, steps: int = STEPS) -> Proof:
+def lagrangian(problem: OfflineProblem, left: Left, *, steps: int = STEPS) -> Proof:
     """Return the best bound that prices of divided jobs prove, within this number of steps and the time that is left.
 
     Parameters
     ----------
     problem
         Which schedules are covered: ANY, ELASTIC or RIGID; QUEUED is looked at as ANY here.
-    begin
-        Prices to begin with, T x G; 0 by default.
 
     Raises
     ------
@@ -53,8 +51,8 @@ def lagrangian(problem: OfflineProblem, left: Left, *, begin: Floats | None = No
     once take O(J T log T) for one mode a job.
     """
     market = Market(make_fluid(problem))
-    mu = np.zeros_like(market.fluid.supply) if begin is None else begin * market.fluid.supply
-    alone = market.ask(np.zeros_like(mu))
+    mu = np.zeros_like(market.fluid.supply)
+    alone = market.ask(mu)
     if not np.isfinite(alone.value):
         late = problem.bids[int(np.flatnonzero(~np.isfinite(market.best))[0])]
         raise InvalidField(

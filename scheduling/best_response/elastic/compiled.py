@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.best_response import base
 from scheduling.solvers.numba_tools import Compiler
 
 Counts = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
-_COMPILER = Compiler(Path(__file__).parent)
+_COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
 kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 

@@ -5,10 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import NoPrice, PriceOf, Response, index_of
+from scheduling.best_response.base import PAYOFF, ExactKernel, NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.query import Query
-from scheduling.best_response.elastic.search import LATEST, PAYOFF, RATIO
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
@@ -19,7 +18,7 @@ __all__ = ["ElasticIndex", "ElasticKernel", "Response", "best_response", "warm_u
 
 
 @dataclass(frozen=True)
-class ElasticKernel:
+class ElasticKernel(ExactKernel):
     """Best responses of jobs whose machines may change every slot, on one ledger at its posted prices.
 
     The tables of the search stay with the ledger, so later bids need only what has changed.
@@ -39,25 +38,6 @@ class ElasticKernel:
     ledger: Ledger
     prices: PriceOf | Floats
     """A function of use; or the price of each unit and slot, T x S x R, money, while the ledger does not move."""
-
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
-        response = self._respond(bid, mode=PAYOFF, above=above, first_start=first_start)
-        return response if response is not None and response.payoff > above else None
-
-    def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
-        """Return the schedule of least cost per unit of value, among those of positive value.
-
-        At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
-        schedule has a positive payoff.
-        """
-        response = self._respond(bid, mode=RATIO, above=0.0, first_start=first_start)
-        return response if response is not None and response.value > 0 else None
-
-    def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """Return a schedule of payoff above `above` with the latest start."""
-        response = self._respond(bid, mode=LATEST, above=above, first_start=None)
-        return response if response is not None and response.payoff > above else None
 
     def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger, index = self.ledger, index_of(self.ledger, ElasticIndex)

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.best_response.base import Response
+from scheduling.best_response.base import LATEST, RATIO, Response
 from scheduling.best_response.elastic.allocation import allocate
 from scheduling.best_response.elastic.compiled import Counts, Flags
 from scheduling.best_response.elastic.curves import Job, earliest, make_curves
 from scheduling.best_response.elastic.index import ElasticIndex
-from scheduling.best_response.elastic.search import LATEST, RATIO, search
+from scheduling.best_response.elastic.search import search
 from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.best_response.elastic.type_pairs import TypePair
 from scheduling.best_response.rigid.index import value_by_slot

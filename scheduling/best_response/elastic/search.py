@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.best_response.base import LATEST, PAYOFF, RATIO
 from scheduling.best_response.elastic.base import make_base
 from scheduling.best_response.elastic.close import close
 from scheduling.best_response.elastic.compiled import Counts, copy, inner, kernel
@@ -17,8 +18,6 @@ from scheduling.best_response.elastic.curves import Curves, Job
 from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, starting_bounds
 from scheduling.model.types import Ints
 
-PAYOFF, RATIO, LATEST = 0, 1, 2
-"""Objectives: greatest payoff; least cost per unit of value; latest start with a payoff above the threshold."""
 WORST = -np.inf
 UNKNOWN, BOUNDED, SOLVED = 0, 1, 2
 

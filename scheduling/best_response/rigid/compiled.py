@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.best_response import base
 from scheduling.model.types import Ints
 from scheduling.solvers.numba_tools import Compiler
 
@@ -20,7 +21,7 @@ MACHINES = 1 << 24
 """Largest number of machines counted on one server."""
 
 
-_COMPILER = Compiler(Path(__file__).parent)
+_COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
 kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 

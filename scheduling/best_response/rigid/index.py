@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf
+from scheduling.best_response.base import PAYOFF, PriceOf
 from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags
 from scheduling.best_response.rigid.durations import durations, ps_counts
-from scheduling.best_response.rigid.job import PAYOFF, Job
+from scheduling.best_response.rigid.job import Job
 from scheduling.best_response.rigid.search import compile_improve, search
 from scheduling.best_response.rigid.tables import (
     Tables,

@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scheduling.best_response.base import LATEST, RATIO
 from scheduling.best_response.rigid.compiled import Counts, greatest, inner
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
-
-PAYOFF, RATIO, LATEST = 0, 1, 2
-"""Objectives: greatest payoff; least cost per unit of value; latest start with a payoff above the threshold."""
 
 WORST = -np.inf
 

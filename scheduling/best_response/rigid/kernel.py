@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import NoPrice, PriceOf, Response, index_of
+from scheduling.best_response.base import PAYOFF, RATIO, ExactKernel, NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.rigid.durations import durations
 from scheduling.best_response.rigid.index import RigidIndex
-from scheduling.best_response.rigid.job import LATEST, PAYOFF, RATIO
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory, MachineType
@@ -22,7 +21,7 @@ __all__ = ["PriceOf", "Response", "RigidIndex", "RigidKernel", "best_response", 
 
 
 @dataclass(frozen=True)
-class RigidKernel:
+class RigidKernel(ExactKernel):
     """Best responses of jobs whose machines stay the same, on one ledger at its posted prices.
 
     The tables of the search stay with the ledger, so later bids need only what has changed. `tail` slots are held after
@@ -45,25 +44,6 @@ class RigidKernel:
     ledger: Ledger
     prices: PriceOf
     tail: int = 0
-
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
-        response = self._respond(bid, mode=PAYOFF, above=above, first_start=first_start)
-        return response if response is not None and response.payoff > above else None
-
-    def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
-        """Return the schedule of least cost per unit of value, among those of positive value.
-
-        At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
-        schedule has a positive payoff. One search solves this fractional program.
-        """
-        response = self._respond(bid, mode=RATIO, above=0.0, first_start=first_start)
-        return response if response is not None and response.value > 0 else None
-
-    def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """Return a schedule of payoff above `above` with the latest start."""
-        response = self._respond(bid, mode=LATEST, above=above, first_start=None)
-        return response if response is not None and response.payoff > above else None
 
     def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger = self.ledger

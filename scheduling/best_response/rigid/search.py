@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scheduling.best_response.base import PAYOFF
 from scheduling.best_response.rigid.bounds import bound_option, cheapest_slots, rough_bounds
 from scheduling.best_response.rigid.compiled import inner, kernel
-from scheduling.best_response.rigid.job import PAYOFF, WORST, Job, Options, list_options
+from scheduling.best_response.rigid.job import WORST, Job, Options, list_options
 from scheduling.best_response.rigid.placement import Scratch, describe, evaluate, make_scratch
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
