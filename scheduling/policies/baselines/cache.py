@@ -82,7 +82,7 @@ class Cache:
     gangs: dict[tuple[str, Hashable], tuple[Bid, Gang | None]] = field(default_factory=dict)
     """Gangs by the bid's id and the way in which they were found."""
     sizes: dict[tuple[int, int | None, int], GangUnits] = field(default_factory=dict)
-    """By worker type, PS type and count."""
+    """Units by worker type, PS type and count."""
     rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
     """The last waiting and running jobs, in the order of a policy."""
 

@@ -9,7 +9,7 @@ from scheduling.split_learning.plan import Pieces
 
 
 def backward_passes(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], way: Way) -> tuple[Pieces, ...]:
-    """When each client's backward pass runs, J, all helpers by this way. A pass of 0 slots has no pieces."""
+    """Return the pieces of each client's backward pass, J; all helpers use this way."""
     found: list[Pieces] = [()] * len(assignment)
     for passes, free in by_helper(instance, assignment, forward):
         for client, pieces in timed(way, passes, free).items():
