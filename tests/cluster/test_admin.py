@@ -111,7 +111,7 @@ def test_a_cluster_is_made_with_its_resources(operator: Client) -> None:
         ("clock_speed", "inf", "Enter a number"),
         ("clock_speed", "0", "must run forward"),
         ("clock_speed", "-2", "greater than or equal to 0"),
-        ("epoch_0", "9999-12-31", "Choose a year"),
+        ("epoch_0", "9999-12-31", "Expected a year from"),
         ("name", "no spaces", "valid"),
     ],
 )

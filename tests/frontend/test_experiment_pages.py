@@ -109,7 +109,7 @@ def _is_repeated(client: Client, experiment: Experiment) -> None:
         ({"seeds": "3-1"}, "Expected at most"),
         ({"seeds": "one"}, "such as 1-3, 7"),
         ({"seeds": "1 1"}, "the same as seeds[0]"),
-        ({"setting": "{"}, "Not JSON"),
+        ({"setting": "{"}, "Expected JSON, got"),
         ({"setting": "[]"}, "Expected an object"),
         ({"setting": '{"jobs": 0}'}, "workloads[0].setting.jobs: expected 1 to"),
         ({"more": "fifo blocking"}, "NAME=VALUE"),

@@ -90,11 +90,8 @@ def run(root: Path) -> list[str]:
 @pytest.mark.slow
 def test_machine_code_is_kept_and_made_again_when_any_rigid_module_changes(tmp_path: Path) -> None:
     package = tmp_path / "scheduling/best_response/rigid"
-    package.mkdir(parents=True)
-    for name in ("model/types.py", "solvers/numba_tools.py", "best_response/rigid/compiled.py"):
-        copy = tmp_path / "scheduling" / name
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copy(Path(scheduling.__file__).parent / name, copy)
+    source = Path(scheduling.__file__).parent
+    shutil.copytree(source, tmp_path / "scheduling", ignore=shutil.ignore_patterns("__pycache__"))
     (package / "caller.py").write_text(CALLER)
     (package / "small.py").write_text(SMALL.format(answer=1))
     assert run(tmp_path) == ["1", "0"]

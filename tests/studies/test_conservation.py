@@ -41,8 +41,8 @@ REFUSED = {
     ("oasis", "dps"): "workers and PSs apart",
     ("oasis", "preemptive"): "workers and PSs apart",
     ("oasis", "weighted_completion"): "workers and PSs apart",
-    ("preemptive", "oasis"): "shared by several machine types",
-    ("preemptive", "weighted_completion"): "shared by several machine types",
+    ("preemptive", "oasis"): "a resource for each machine type",
+    ("preemptive", "weighted_completion"): "a resource for each machine type",
 }
 """Policies whose servers another paper's are not, and what they say of it."""
 FEW = 8

@@ -90,7 +90,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
         create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))
     compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.split_learning.plans.submission.MOST_WAITING", 10**6)
+    monkeypatch.setattr("studies.split_learning.plans.submission.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     monkeypatch.setattr("web.throttles.PasswordThrottle.allow_request", lambda *_: True)
