@@ -1,4 +1,9 @@
-"""Celery tasks. A task may run twice, late or never, so each one reads the rows and does not rely on its message."""
+"""Celery tasks of markets. A task may run twice, late or never: each one reads the rows to find its work.
+
+If a worker process dies, its transaction is rolled back and its bid still waits. Another worker decides it when
+`decide_market` runs for that market, at the latest when beat next sends `sweep`. For study jobs, see
+`studies/background/dead_workers.py`.
+"""
 
 import logging
 from typing import Any
@@ -12,7 +17,7 @@ from auctions.engine import decision_queue, slots
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
-from auctions.runtime.retrying import retried
+from auctions.runtime.task_errors import errors_logged
 from cluster.database import limits
 
 DECISIONS = "celery"
@@ -47,7 +52,7 @@ def limit_task(**_: object) -> None:
 def decide_market(market_id: int) -> int:
     """Decide the waiting bids of one market; return how many were processed."""
     decided = 0
-    with retried(f"deciding bids of market {market_id}"):
+    with errors_logged(f"deciding bids of market {market_id}"):
         if not warming.prepare(market_id):
             return 0
         decided = decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
@@ -63,7 +68,7 @@ def sweep() -> None:
     Bids still wait if their wake-up was lost, or if the worker that should have decided them died.
     """
     for market_id in _markets():
-        with retried(f"sweep of market {market_id}"):
+        with errors_logged(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):
                 continue
             slots.pass_slots(market_id)
@@ -75,12 +80,12 @@ def sweep() -> None:
 def measure() -> None:
     """Compute the competitive ratios of markets that queue, if jobs were completed since."""
     for market_id in _markets():
-        with retried(f"measuring market {market_id}"):
+        with errors_logged(f"measuring market {market_id}"):
             if warming.prepare(market_id):
                 competitive_ratio.renew(market_id)
 
 
 def _markets() -> list[int]:
-    with retried("the list of markets"):
+    with errors_logged("the list of markets"):
         return list(Market.objects.order_by("pk").values_list("pk", flat=True))
     return []

@@ -1,4 +1,7 @@
-"""Celery tasks of offline studies. A task may run twice, late or never: each one reads the rows to find its work."""
+"""Celery tasks of offline studies. A task may run twice, late or never: each one reads the rows to find its work.
+
+Each task also computes rows whose worker died (`studies/background/dead_workers.py`).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 from celery import shared_task
 from celery.worker import state as worker_state
 
-from auctions.runtime.retrying import retried
+from auctions.runtime.task_errors import errors_logged
 from studies.background import states
 from studies.background.states import JobTable
 from studies.counterfactuals import computing as counterfactuals
@@ -31,7 +34,7 @@ def compute_counterfactuals() -> bool:
 def compute_runs() -> int:
     """Compute runs that are queued or whose worker died, for a while; wake other workers while there are more."""
     count = 0
-    with retried("computing runs"):
+    with errors_logged("computing runs"):
         count = compute_some(_stopping, begun=lambda: _wake_for_more(RUNS))
         if count:
             _wake_for_more(RUNS)
@@ -40,7 +43,7 @@ def compute_runs() -> int:
 
 def _compute_one(table: JobTable[Any], compute_next: Callable[[Callable[[], bool]], bool]) -> bool:
     computed = False
-    with retried(f"computing {table.plural}"):
+    with errors_logged(f"computing {table.plural}"):
         computed = compute_next(_stopping)
         if computed:
             _wake_for_more(table)

@@ -6,8 +6,8 @@ other workers run, or a task is delivered several times. If a worker dies, its b
 the error for operators, and the next bid is decided. An error of the database or the machine is passed on: nothing is
 written, and the bid is decided again later.
 
-`tests/auctions/test_decision_queue.py` shows that no bid is decided twice, and `tests/faults/test_killed_processes.py`
-that this also holds while processes are killed.
+`tests/auctions/test_decision_queue.py` shows that no bid is decided twice, and
+`tests/faults/test_each_bid_is_decided_once_services.py` that this also holds if a worker is killed.
 """
 
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Check the invariants of DESIGN.md on a live database: each check returns the rows that break it."""
+"""Check the invariants of markets on a live database: each check returns the rows that break it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Parts of the service's processes: the embedded worker, health, retries."""
+"""Parts of the service's processes: the embedded worker, health, errors of tasks."""

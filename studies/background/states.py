@@ -3,14 +3,15 @@
     queued -> running | cancelled      running -> completed | failed | cancelled | queued
 
 A running job is queued again when its worker stops, or when an attempt ends with an unexpected error and further
-attempts are allowed. The number of attempts identifies the worker that computes a row: writes of an earlier attempt no
-longer match the row. While the database is busy, progress is skipped and results wait.
+attempts are allowed. If its worker dies, `claim_next` starts it again (`studies/background/dead_workers.py`). The
+number of attempts identifies the worker that computes a row: writes of an earlier attempt no longer match the row.
+While the database is busy, progress is skipped and results wait.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic, sleep
 from typing import Any, Final, Generic, TypeVar
 
@@ -22,11 +23,11 @@ from auctions.domain.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
 from scheduling.model.types import Json
+from studies.background.dead_workers import worker_alive, worker_dead
 from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
-STALE_S: Final = 20.0
-"""Seconds without a heartbeat after which work is started again."""
 MOST_ATTEMPTS: Final = 3
+"""From this attempt on, a dead worker or an unexpected error makes the row fail."""
 LONGEST_WRITE_S: Final = 60.0
 """Seconds for which a write of a result is retried on a busy database: the result may have taken an hour."""
 WRITE_PAUSE_S: Final = 0.5
@@ -95,7 +96,7 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
         return None
     with transaction.atomic():
         moment, most = now(), table.at_once()
-        alive = table.rows.filter(_alive(moment)).count()
+        alive = table.rows.filter(worker_alive(moment)).count()
         if most is not None and alive >= most:
             return None
         for owner in _owners_in_turn(table, moment):
@@ -246,8 +247,7 @@ def _written(write: Callable[[], T]) -> T:
 
 
 def _to_do(table: JobTable[Row], moment: datetime) -> "QuerySet[Row]":
-    dead = Q(state=JobState.RUNNING, heartbeat_at__lt=_stale(moment))
-    return table.rows.filter(Q(state=JobState.QUEUED) | dead).defer(*table.large)
+    return table.rows.filter(Q(state=JobState.QUEUED) | worker_dead(moment)).defer(*table.large)
 
 
 def _owners_in_turn(table: JobTable[Row], moment: datetime) -> list[int]:
@@ -256,17 +256,11 @@ def _owners_in_turn(table: JobTable[Row], moment: datetime) -> list[int]:
     served = table.rows.filter(**{f"{table.owner}__in": list(asking)}).order_by().values_list(table.owner)
     keys = {
         owner: (running, last is not None, last, asking[owner])
-        for owner, running, last in served.annotate(running=Count("pk", filter=_alive(moment)), last=Max("started_at"))
+        for owner, running, last in served.annotate(
+            running=Count("pk", filter=worker_alive(moment)), last=Max("started_at")
+        )
     }
     return sorted(asking, key=lambda owner: keys[owner])
-
-
-def _alive(moment: datetime) -> Q:
-    return Q(state=JobState.RUNNING, heartbeat_at__gte=_stale(moment))
-
-
-def _stale(moment: datetime) -> datetime:
-    return moment - timedelta(seconds=STALE_S)
 
 
 def _write(row: BackgroundJob, state: JobState, **fields: Any) -> None:

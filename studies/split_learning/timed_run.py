@@ -1,4 +1,4 @@
-"""TimedRun a method to its end on one instance, check its plan and measure its time."""
+"""Run a method to its end on one instance, check its plan and measure its time."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -24,7 +24,7 @@ class TimedRun:
 
 
 def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> TimedRun:
-    """TimedRun a method to its end, or until its time limit.
+    """Run a method to its end, or until its time limit.
 
     Raises
     ------

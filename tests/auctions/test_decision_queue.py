@@ -1,6 +1,8 @@
-"""The decision queue: bids are decided once and in order, also if tasks are repeated or workers meet.
+"""The decision queue: each bid is decided once and in order, also if tasks are repeated or workers meet.
 
-`tests/faults/test_killed_processes.py` and `tests/faults/test_crowd_services.py` kill processes meanwhile.
+`test_bids_are_decided_in_order_and_once` counts decisions. The same is tested while processes are killed, in
+`tests/faults/test_each_bid_is_decided_once_services.py`, `tests/faults/test_each_bid_is_decided_once_embedded.py` and
+`tests/faults/test_killed_processes.py`.
 """
 
 from time import perf_counter

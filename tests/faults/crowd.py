@@ -1,4 +1,4 @@
-"""Hundreds of bids by eight clients at once, on any database: set up, submit, and say what became of them.
+"""Hundreds of bids by eight clients at once, on any database: open a market, submit, and count the decisions.
 
 Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | submit-all COUNT | verdict` in the
 environment of the processes under test. The test process itself keeps its own database out of it.
@@ -28,19 +28,22 @@ VALUES = (0.5, 5.0, 40.0, 150.0, 600.0)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rows say once all is over."""
+    """Counts of the rows after the last decision."""
 
     submitted: int
     waiting: int
     decided: int
+    """Events that record a decision: a bid that is decided twice counts twice."""
     decisions: int
-    """Receipts: one for each decided bid."""
+    """Receipts."""
     in_order: bool
-    """Decided in the order of the queue."""
+    """Whether the decisions follow the order of the queue, each bid once."""
     replayed: int
+    """Decisions that the replay of the events makes."""
     mismatches: int
+    """Decisions of the replay that differ from the stored ones."""
     broken: dict[str, list[str]]
-    """What the audit finds fault with."""
+    """Checks of the audit that fail, with the rows that break them."""
 
 
 def body_of(client: int, i: int, *, states_value: bool = True) -> dict[str, Any]:
@@ -58,8 +61,31 @@ def call(*arguments: str, env: Mapping[str, str], seconds: float = 300.0) -> Any
 
 
 def verdict(env: Mapping[str, str]) -> Verdict:
-    """What the rows say."""
+    """Count the rows."""
     return Verdict(**call("verdict", env=env))
+
+
+def wait_for_decisions(env: Mapping[str, str]) -> None:
+    """Return when no bid waits for a decision."""
+    assert call("settle", env=env) == 0
+
+
+def assert_each_bid_decided_once(env: Mapping[str, str], sequences: list[int]) -> None:
+    """Each submitted bid is decided once, in queue order and within capacity, and a replay decides the same.
+
+    A second decision of a bid would add an event, so that `decided` is too large and `in_order` is false.
+    """
+    assert sorted(sequences) == list(range(1, len(sequences) + 1))
+    assert verdict(env) == Verdict(
+        submitted=len(sequences),
+        waiting=0,
+        decided=len(sequences),
+        decisions=len(sequences),
+        in_order=True,
+        replayed=len(sequences),
+        mismatches=0,
+        broken={},
+    )
 
 
 def post_all(

@@ -13,7 +13,6 @@ from studies.experiments.api.examples import EXPERIMENTS, TRACES
 from studies.split_learning.api.examples import PLANS
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
-from tests.faults.test_crowd_embedded import wait_for_decisions
 from tests.processes import Process, Server, answers, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
@@ -67,6 +66,6 @@ def test_submissions_are_answered_while_redis_hangs_and_bids_are_decided_afterwa
     with ExitStack() as started:
         for process in (start_worker("worker", env, tmp_path), start_beat(env, tmp_path)):
             started.callback(process.end)
-        wait_for_decisions(env)
+        crowd.wait_for_decisions(env)
     found = crowd.verdict(env)
     assert (found.submitted, found.decided, found.in_order, found.broken) == (9, 9, True, {})

@@ -14,7 +14,6 @@ import pytest
 from auctions.models import DecisionRecord
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
-from tests.faults.test_crowd_embedded import check, wait_for_decisions
 from tests.processes import Process, Server, answers, free_port, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
@@ -135,7 +134,7 @@ def test_no_bid_is_lost_or_decided_twice_whichever_process_is_killed(installatio
             before = decided(installation)
             wait_until(partial(goes_on, installation, before, posting), what=f"decisions after {outage.__name__}")
         sequences = posting.result()
-    wait_for_decisions(installation.env)
+    crowd.wait_for_decisions(installation.env)
     for process in (installation.web, installation.worker, installation.beat):
         assert process.alive, process.text()
-    check(crowd.verdict(installation.env), sequences)
+    crowd.assert_each_bid_decided_once(installation.env, sequences)

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from auctions.models import Market
 from scheduling.registry import make_policy
-from studies.background import states
+from studies.background import dead_workers, states
 from studies.background.states import Attempt, JobTable
 from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
@@ -122,7 +122,7 @@ def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
     alice, bob = make_user("alice"), make_user("bob")
     ask(PLANS, alice, 1)
     ask(PLANS, bob, 2)
-    long_ago = timezone.now() - timedelta(seconds=states.STALE_S + 60)
+    long_ago = timezone.now() - timedelta(seconds=dead_workers.STALE_S + 60)
     assert [owner_of(states.claim_next(PLANS)) for _ in range(2)] == ["alice", "bob"]
     Plan.objects.filter(owner=alice).update(heartbeat_at=long_ago, started_at=long_ago)
     assert owner_of(states.claim_next(PLANS)) == "alice"

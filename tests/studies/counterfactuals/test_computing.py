@@ -16,7 +16,7 @@ from auctions.models import Bid, Market
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
-from studies.background import loading, states
+from studies.background import dead_workers, loading, states
 from studies.background.creating import TooManyOpen
 from studies.background.models import JobState, Stage
 from studies.counterfactuals import computing
@@ -100,7 +100,7 @@ def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> Non
     dead = states.claim_next(COUNTERFACTUALS)
     assert dead is not None
     assert not compute_next(), "its worker may live"
-    Counterfactual.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=states.STALE_S + 1))
+    Counterfactual.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=dead_workers.STALE_S + 1))
     assert compute_next()
     assert after(counterfactual).state == JobState.COMPLETED
     assert not states.progress(dead, replayed=1)

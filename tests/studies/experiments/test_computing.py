@@ -15,7 +15,7 @@ from django.db.models import F
 from auctions.domain.errors import WrongState
 from scheduling.model.decision import canonical
 from scheduling.registry import make_policy
-from studies.background import states
+from studies.background import dead_workers, states
 from studies.background.models import JobState, Stage
 from studies.experiments import computing, readings, tables
 from studies.experiments.computing import compute_some
@@ -216,7 +216,7 @@ def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
     dead = states.claim_next(RUNS)
     assert dead is not None
     assert compute_some() == 0, "its worker may live"
-    Run.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=2 * states.STALE_S))
+    Run.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=2 * dead_workers.STALE_S))
     assert compute_some() == 1
     (run,) = experiment.runs.all()
     assert (run.state, run.attempts) == (JobState.COMPLETED, 2)

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
-from studies.background import states
+from studies.background import dead_workers, states
 from studies.background.models import JobState, Stage
 from studies.job_tables import PLANS
 from studies.models import Plan
@@ -248,5 +248,5 @@ def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest()
 
 
 def _age(plan: Plan) -> None:
-    long_ago = timedelta(seconds=2 * states.STALE_S)
+    long_ago = timedelta(seconds=2 * dead_workers.STALE_S)
     Plan.objects.filter(pk=plan.pk).update(heartbeat_at=F("heartbeat_at") - long_ago)

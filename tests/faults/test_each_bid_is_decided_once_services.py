@@ -1,4 +1,8 @@
-"""Hundreds of bids by eight clients at once, on PostgreSQL with two Celery workers over Redis, one of them killed."""
+"""Each bid is decided once: hundreds of bids by eight clients, on PostgreSQL with two Celery workers over Redis.
+
+One worker is killed while it decides. `crowd.assert_each_bid_decided_once` counts the decision events, the receipts
+and the decisions of the replay. Each count must equal the number of bids, so a second decision of any bid fails.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +13,6 @@ import pytest
 
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
-from tests.faults.test_crowd_embedded import check, wait_for_decisions
 from tests.processes import Process, answers, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.soak]
@@ -43,7 +46,7 @@ def test_a_worker_killed_half_way_changes_nothing_for_any_bid(
         sequences = crowd.post_all(address, tokens, count=half, states_value=values)
         victim.signal_group(signal.SIGKILL)
         sequences += crowd.post_all(address, tokens, count=half, first=half // len(tokens), states_value=values)
-        wait_for_decisions(env)
+        crowd.wait_for_decisions(env)
         assert not victim.alive
         assert heir.alive, heir.text()
-    check(crowd.verdict(env), sequences)
+    crowd.assert_each_bid_decided_once(env, sequences)

@@ -1,4 +1,9 @@
-"""Hundreds of bids by eight clients at once, on SQLite with the worker inside the web process."""
+"""Each bid is decided once: hundreds of bids by eight clients, on SQLite with the worker inside the web process.
+
+`crowd.assert_each_bid_decided_once` counts the decision events, the receipts and the decisions of the replay. Each
+count must equal the number of bids, so a second decision of any bid fails these tests. One test kills the process
+while it decides. `test_each_bid_is_decided_once_services.py` tests the larger installation.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -43,32 +48,13 @@ def service(env: dict[str, str], port: int, tmp_path: Path) -> Iterator[Process]
     process.end()
 
 
-def check(verdict: crowd.Verdict, sequences: list[int]) -> None:
-    """Each decided once, in queue order, none over capacity, the same again when replayed."""
-    assert sorted(sequences) == list(range(1, len(sequences) + 1))
-    assert verdict == crowd.Verdict(
-        submitted=len(sequences),
-        waiting=0,
-        decided=len(sequences),
-        decisions=len(sequences),
-        in_order=True,
-        replayed=len(sequences),
-        mismatches=0,
-        broken={},
-    )
-
-
-def wait_for_decisions(env: dict[str, str]) -> None:
-    assert crowd.call("settle", env=env) == 0
-
-
 def test_every_bid_of_a_crowd_is_decided_once_and_in_order(env: dict[str, str], service: Process, port: int) -> None:
     tokens = crowd.call("prepare", "dps", env=env)
     sequences = crowd.post_all(f"http://127.0.0.1:{port}", tokens)
-    wait_for_decisions(env)
+    crowd.wait_for_decisions(env)
     service.signal_group(signal.SIGINT)
     assert service.popen.wait(20) == 0, service.text()
-    check(crowd.verdict(env), sequences)
+    crowd.assert_each_bid_decided_once(env, sequences)
 
 
 @pytest.mark.parametrize("policy", crowd.POLICIES)
@@ -85,7 +71,7 @@ def test_a_service_killed_half_way_leaves_nothing_half_done(
     heir = serve(env, port, tmp_path / "heir.log")
     try:
         sequences += list(crowd.call("submit", "0", "25", env=env))
-        wait_for_decisions(env)
+        crowd.wait_for_decisions(env)
     finally:
         heir.end()
-    check(crowd.verdict(env), sequences)
+    crowd.assert_each_bid_decided_once(env, sequences)

@@ -1,4 +1,4 @@
-"""Repeated tasks, such as a sweep: a failure of one stops no other, and a busy database is logged once."""
+"""Errors of repeated tasks, such as a sweep, are logged and stop no other task; a busy database is logged once."""
 
 import logging
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ _waiting: set[str] = set()
 
 
 @contextmanager
-def retried(what: str) -> Iterator[None]:
-    """Log what goes wrong in the block instead of raising it: it is done again soon.
+def errors_logged(what: str) -> Iterator[None]:
+    """Log an error of the block instead of raising it: the task runs again soon.
 
-    While the database is busy that is one line when it begins and one when it is over, whatever the number of tries.
+    A busy database is logged in one line when it begins and one when it is over, however many attempts fail.
     """
     try:
         yield

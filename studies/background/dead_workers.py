@@ -1,0 +1,33 @@
+"""Work of a worker that died: a running row without a heartbeat for `STALE_S` seconds is started again.
+
+Nothing watches the processes of workers. A worker writes heartbeats to the row that it computes. The Celery tasks of
+`studies/tasks.py` call `claim_next` of `studies/background/states.py`, which takes queued rows and the rows of dead
+workers; beat sends these tasks every five seconds. Each attempt has a number, so a worker that was only slow finds
+that the row is no longer its own. If the worker of attempt `MOST_ATTEMPTS` dies, the row fails.
+
+Bids of a market need no heartbeat: `sweep` in `auctions/tasks.py` decides them.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import Q
+
+from studies.background.models import JobState
+
+STALE_S: Final = 20.0
+"""Seconds without a heartbeat after which a worker counts as dead."""
+
+
+def worker_dead(moment: datetime) -> Q:
+    """Return the condition for running rows whose worker is dead."""
+    return Q(state=JobState.RUNNING, heartbeat_at__lt=_oldest_heartbeat(moment))
+
+
+def worker_alive(moment: datetime) -> Q:
+    """Return the condition for running rows whose worker is alive."""
+    return Q(state=JobState.RUNNING, heartbeat_at__gte=_oldest_heartbeat(moment))
+
+
+def _oldest_heartbeat(moment: datetime) -> datetime:
+    return moment - timedelta(seconds=STALE_S)
