@@ -1,4 +1,4 @@
-"""The one place where all processes store the machine code of kernels."""
+"""Check whether the machine code of kernels can be stored beside its sources."""
 
 import os
 from pathlib import Path

@@ -27,7 +27,7 @@ from studies.background.dead_workers import worker_alive, worker_dead
 from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
 MOST_ATTEMPTS: Final = 3
-"""From this attempt on, a dead worker or an unexpected error makes the row fail."""
+"""Number of the attempt from which on a dead worker or an unexpected error makes the row fail."""
 LONGEST_WRITE_S: Final = 60.0
 """Seconds for which a write of a result is retried on a busy database: the result may have taken an hour."""
 WRITE_PAUSE_S: Final = 0.5
