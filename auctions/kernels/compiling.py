@@ -119,11 +119,11 @@ def main(parts: Sequence[str]) -> None:
     gc.set_threshold(*SELDOM)
     kept = [part for part in parts if is_kept(part)]
     for part in chain(kept, compile_each(part for part in parts if part not in kept)):
-        _tell({"part": part})
-    _tell({"ready": True})
+        _report({"part": part})
+    _report({"ready": True})
 
 
-def _tell(row: dict[str, object]) -> None:
+def _report(row: dict[str, object]) -> None:
     # In one piece: another process may write to the same pipe.
     os.write(sys.stdout.fileno(), f"{json.dumps(row)}\n".encode())
 

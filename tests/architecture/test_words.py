@@ -50,7 +50,7 @@ WORDS: Final = (
         allowed=(
             *("scheduling/split_learning/plan.py", "studies/models.py"),
             "tests/scheduling/twins/documents/split_learning.py",
-            *("scheduling/policies/baselines/", "tests/scheduling/worlds.py", "tests/mutants.py"),
+            *("tests/scheduling/worlds.py", "tests/mutants.py"),
             "tests/web/test_writing.py",
         ),
     ),
@@ -68,7 +68,7 @@ SENTENCES: Final = (
     Rule(r"\"\"\"(What|As|And|Also|Without|Over|From|To) ", "subject, verb, object; or a noun", allowed=("tests/",)),
     Rule(r"(?i)\b(so many|so much|by so)\b", "the number, or by this amount"),
     Rule(r"\b(None|[Ee]mpty|[Nn]ull) where\b", "None if ..."),
-    Rule(r"\b(told|tells?|tellings?)\b", "replayed, reported, or returned"),
+    Rule(r"(\b|_)(told|tells?|tellings?)(\b|_)", "replayed, reported, or returned"),
     Rule(r"(?<!there )\b(is|are) none\b", "is not a ..., or is invalid"),
     Rule(r"(?i)\bwhere there (is|are) none\b", "if there is none"),
     Rule(r"(?i)\b(whoever|somebody|whom)\b", "a user who ..., another process"),

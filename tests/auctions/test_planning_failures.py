@@ -329,7 +329,7 @@ def test_a_promise_on_which_the_policy_fails_when_its_server_is_lost_is_broken_a
     assert_replayed_as_recorded(market)
 
 
-def test_a_telling_counts_the_plans_on_which_the_other_policy_fails(
+def test_a_replay_counts_the_plans_on_which_the_other_policy_fails(
     db: None, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(monkeypatch)

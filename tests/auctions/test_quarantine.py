@@ -248,7 +248,7 @@ def test_the_certificate_leaves_quarantined_bids_out(faulty: Market, alice: User
     assert_clean(faulty)
 
 
-def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decide(
+def test_a_market_replayed_under_a_policy_that_raises_counts_what_it_could_not_decide(
     db: None, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(monkeypatch)
@@ -264,7 +264,7 @@ def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decid
     assert "unlucky" not in found.rows[1].other.explanation
 
 
-def test_a_record_with_quarantined_bids_is_told_as_it_was(faulty: Market, alice: User) -> None:
+def test_a_record_with_quarantined_bids_is_replayed_as_it_was(faulty: Market, alice: User) -> None:
     unlucky = [bid(faulty, alice, value) for value in (50.0, UNLUCKY, UNLUCKY, 60.0)]
     process_pending(faulty)
     withdraw_bid(unlucky[1])

@@ -68,7 +68,7 @@ def test_a_weight_need_not_be_said_and_nobody_pays(queued: Market, alice: User) 
     assert_clean(queued)
 
 
-def test_short_jobs_pass_long_ones_and_everybody_is_told(queued: Market, alice: User) -> None:
+def test_short_jobs_pass_long_ones_and_everybody_sees_why(queued: Market, alice: User) -> None:
     set_time(queued, 10.0)
     long = send(queued, alice, epochs=30)
     before = end_of(long)

@@ -76,7 +76,7 @@ def test_without_the_parameter_storage_does_not_matter(db: None, alice: User) ->
     assert_clean(market)
 
 
-def test_a_job_waits_for_storage_and_is_told(db: None, alice: User) -> None:
+def test_a_job_waits_for_storage_and_sees_why(db: None, alice: User) -> None:
     market = open_limited(20.0)
     set_time(market, 10.0)
     first = send(market, alice, epochs=6, chunk_mb=4)

@@ -130,7 +130,7 @@ def test_a_nonsense_delay_is_refused(operator: Client, lab: Cluster, delay: str)
     assert Server.objects.get(pk=server.pk).upload_delay_s == server.upload_delay_s
 
 
-def test_a_save_with_its_inlines_is_told_once(operator: Client, lab: Cluster, room: Room) -> None:
+def test_a_save_with_its_inlines_is_reported_once(operator: Client, lab: Cluster, room: Room) -> None:
     server = lab.servers.all()[0]
     answer = operator.post(url("server", "change", server.pk), server_form(server, 7, upload_delay_s=5))
     assert answer.status_code == 302

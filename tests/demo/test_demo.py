@@ -44,7 +44,7 @@ def test_one_round_is_audited_and_a_second_carries_on_until_reset(tmp_path: Path
     assert not (tmp_path / "shadowprice.sqlite3").exists()
 
 
-def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path, make_tables: Tables) -> None:
+def test_a_trace_is_fed_and_its_malformed_rows_are_reported(tmp_path: Path, make_tables: Tables) -> None:
     make_tables(python_env(tmp_path))
     trace = tmp_path / "small.csv"
     heading = "timestamp,duration,num_gpus,gpu_time,cluster\n"
@@ -83,7 +83,7 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path, make_tabl
         process.end()
 
 
-def test_a_long_wait_for_the_next_row_is_told(tmp_path: Path, make_tables: Tables) -> None:
+def test_a_long_wait_for_the_next_row_is_reported(tmp_path: Path, make_tables: Tables) -> None:
     make_tables(python_env(tmp_path))
     trace = tmp_path / "sparse.csv"
     late = "2017-10-03 00:00:00,7200.0,2,14400.0,a\n"

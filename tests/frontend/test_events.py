@@ -62,6 +62,6 @@ def test_a_quiet_stream_sends_signs_of_life_and_ends_in_time(marks: list[int], m
     assert ": still here\n\n" in heard
 
 
-def test_without_asgi_or_a_login_the_browser_is_told_to_stop_asking(market: Market, as_alice: Client) -> None:
+def test_without_asgi_or_a_login_the_browser_stops_polling(market: Market, as_alice: Client) -> None:
     assert as_alice.get("/markets/lab/events").status_code == 204
     assert Client().get("/markets/lab/events").status_code == 204

@@ -172,7 +172,7 @@ def test_what_is_planned_differs_from_what_runs_in_more_than_colour() -> None:
     assert planned["name"] != running["name"]
 
 
-def test_roles_are_told_apart_without_colour() -> None:
+def test_roles_are_distinguished_without_colour() -> None:
     drawing = gantt.figure([span(), span(is_ps=True)], LINE, now=0, window=(0, 4))
     assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
 

@@ -23,7 +23,7 @@ def done(plan: Plan) -> Plan:
     return plan
 
 
-def test_chart_table_and_file_tell_the_same(done: Plan, as_alice: Client) -> None:
+def test_chart_table_and_file_report_the_same(done: Plan, as_alice: Client) -> None:
     asked = {"spread": "0.5", "draws": "5"}
     page = as_alice.get(f"/plans/{done.pk}/", asked).text
     assert '<option value="0.5" selected>50 %' in page

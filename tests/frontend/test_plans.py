@@ -185,7 +185,7 @@ def test_steps_say_what_changed(planned: Market, alice: User) -> None:
     assert list(plans.table(plans.steps(rows), LINE).rows)[3][3:7] == ("", "", "", "")
 
 
-def test_states_tell_plans_and_pauses_apart() -> None:
+def test_states_distinguish_plans_and_pauses() -> None:
     planned = Bid(state=BidState.PLANNED, start_slot=3, completion_slot=5)
     assert look_of(planned) is LOOKS[BidState.PLANNED]
     assert look_of(planned, may_move=True) is PLAN

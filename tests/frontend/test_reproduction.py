@@ -92,7 +92,7 @@ def test_without_a_paper_all_are_listed() -> None:
         (["oasis", "--seed", "0"], "--seed: expected 1"),
     ],
 )
-def test_wrong_input_is_told(arguments: list[str], message: str) -> None:
+def test_wrong_input_is_reported(arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError, match=re.escape(message)) as error:
         call_command("reproduce", *arguments)
     assert error.value.returncode == 2

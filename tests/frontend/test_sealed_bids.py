@@ -283,7 +283,7 @@ def pooled_in_turn(found: World, spy: Spy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["DPS, quantile prices", "OASiS"])
-def test_prices_that_learn_tell_no_more_than_the_product_of_what_three_others_offer(
+def test_prices_that_learn_reveal_no_more_than_the_product_of_what_three_others_offer(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
     values = {"bob": 100.0, "carol": 90.0, "dave": 80.0}
@@ -297,7 +297,7 @@ def test_prices_that_learn_tell_no_more_than_the_product_of_what_three_others_of
 
 
 @pytest.mark.thorough
-def test_the_same_readings_would_tell_an_operator(people: dict[str, User], client: Client) -> None:
+def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
     one, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-4})
@@ -412,7 +412,7 @@ def _random_market(people: dict[str, User], rng: np.random.Generator, look: Call
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 1 + rounds(1)))
-def test_differences_of_readings_tell_no_value_and_no_payment_of_another(
+def test_differences_of_readings_reveal_no_value_and_no_payment_of_another(
     people: dict[str, User], client: Client, seed: int
 ) -> None:
     open_market(make_cluster(units=8, horizon=12), policy="dps", parameters={})
@@ -546,7 +546,7 @@ def test_who_owns_all_bids_reads_them_as_they_stand_until_another_bids(people: d
 # --- What prices and use reveal ------------------------------------------------------------------------------------
 
 
-def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_nothing_else(
+def test_prices_and_use_reveal_which_machines_were_taken_and_what_these_cost_and_nothing_else(
     people: dict[str, User], client: Client
 ) -> None:
     """Posted prices are public, and so is which machines are free: their product is no secret."""

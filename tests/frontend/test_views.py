@@ -345,7 +345,7 @@ def test_errors_have_pages_in_the_same_dress(code: int) -> None:
     assert "<header" in render_to_string(f"{code}.html")
 
 
-def test_a_form_without_its_token_is_told_what_to_do(alice: User) -> None:
+def test_a_form_without_its_token_gets_instructions(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     answer = client.post("/logout/")

@@ -17,7 +17,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Ints
 from scheduling.policies.baselines.dorm import Dorm, workers_in_time
-from scheduling.policies.baselines.dorm_program import Limits, Share, Wish, divide, pss_for
+from scheduling.policies.baselines.dorm_program import Limits, Share, ShareRequest, divide, pss_for
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.baselines.gang import Gang, ideal_gang
 from scheduling.policies.simulation import Simulation
@@ -48,31 +48,31 @@ def test_no_division_is_better(seed: int) -> None:
     bids = [replace(bid, chunks=min(most, bid.chunks)) for bid in drawn.bids]
     gangs = [gang for gang in (ideal_gang(bid, drawn.inventory, 1) for bid in bids) if gang is not None]
     left: Ints = drawn.inventory.capacity.copy()
-    wishes = [_wish(gang, drawn.inventory, left, rng) for gang in gangs]
-    free = left + sum((_units(w, drawn.inventory) for w in wishes if not w.fixed), np.zeros_like(left))
+    requests = [_wish(gang, drawn.inventory, left, rng) for gang in gangs]
+    free = left + sum((_units(w, drawn.inventory) for w in requests if not w.fixed), np.zeros_like(left))
     limits = Limits(float(rng.uniform(0, 1)), int(rng.integers(0, 3)))
-    shares = divide(wishes, drawn.inventory, free, limits)
-    found = value_of(shares, wishes, drawn.inventory, free, limits)
+    shares = divide(requests, drawn.inventory, free, limits)
+    found = value_of(shares, requests, drawn.inventory, free, limits)
     assert found is not None
-    assert abs(float(found - best(wishes, drawn.inventory, free, limits))) < 1e-6
+    assert abs(float(found - best(requests, drawn.inventory, free, limits))) < 1e-6
 
 
-def _wish(gang: Gang, inventory: Inventory, left: Ints, rng: np.random.Generator) -> Wish:
+def _wish(gang: Gang, inventory: Inventory, left: Ints, rng: np.random.Generator) -> ShareRequest:
     """A job that waits, or holds some of what is left."""
     chunks = gang.bid.chunks
-    wish = Wish(
+    request = ShareRequest(
         gang,
         counts=_ranges(chunks, rng),
         target=int(rng.integers(1, chunks + 1)),
         usable=rng.random(len(inventory.servers)) < 0.8,
     )
     if rng.random() < 0.5:
-        return wish
+        return request
     workers = rng.multinomial(int(rng.integers(1, chunks + 1)), [0.5, 0.5])
     pss = rng.multinomial(pss_for(gang, int(workers.sum()), inventory), [0.5, 0.5])
-    held = replace(wish, usable=np.ones(2, dtype=np.bool_), held=Share(workers, pss), fixed=bool(rng.random() < 0.3))
+    held = replace(request, usable=np.ones(2, dtype=np.bool_), held=Share(workers, pss), fixed=bool(rng.random() < 0.3))
     if (_units(held, inventory) > left).any():
-        return wish
+        return request
     left -= _units(held, inventory)
     return held
 
@@ -85,12 +85,12 @@ def _ranges(chunks: int, rng: np.random.Generator) -> tuple[range, ...]:
     return (range(1, 2), range(3, chunks + 1)) if chunks > 2 else (range(1, first + 1),)
 
 
-def _units(wish: Wish, inventory: Inventory) -> Ints:
+def _units(request: ShareRequest, inventory: Inventory) -> Ints:
     units = np.zeros_like(inventory.capacity)
-    if wish.held is not None:
-        units += wish.held.workers[:, None] * inventory.worker_demand[wish.gang.worker]
-        if wish.gang.ps is not None:
-            units += wish.held.pss[:, None] * inventory.ps_demand[wish.gang.ps]
+    if request.held is not None:
+        units += request.held.workers[:, None] * inventory.worker_demand[request.gang.worker]
+        if request.gang.ps is not None:
+            units += request.held.pss[:, None] * inventory.ps_demand[request.gang.ps]
     return units
 
 

@@ -123,7 +123,7 @@ def test_a_schedule_without_machines_costs_nothing() -> None:
     assert (posted.cost(nothing), posted.costs(nothing)) == (0.0, ())
 
 
-def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
+def test_costs_are_reported_by_slot_from_the_start_of_the_schedule() -> None:
     kernel = Rounding(last=3, found_last=None)
     ledger = Ledger(INVENTORY, start=5, slots=8)
     ledger.commit(held(start=8, end=10, server=0, count=1))

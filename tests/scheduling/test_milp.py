@@ -41,7 +41,7 @@ def test_room_is_kept_to_the_unit(near: int) -> None:
         assert found @ worth == (counts @ worth)[fits].max() == -round(answer.bound), seed
 
 
-def test_small_numbers_and_multiples_of_large_ones_are_told_as_they_are() -> None:
+def test_small_numbers_and_multiples_of_large_ones_are_reported_as_they_are() -> None:
     for unit in (1, 10**9):
         rows = IntegerProgram()
         column = rows.column(0.0, 1e6, cost=-1.0)

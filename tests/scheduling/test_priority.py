@@ -5,7 +5,7 @@ import pytest
 
 from scheduling.book.state import Job
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.priority import Priority, Ranked, Row
+from scheduling.policies.baselines.priority import Priority, Ranked, RankedJobs
 from tests.scheduling.gpu_cluster import job
 
 BIDS = [job(str(number), 1, 1) for number in range(40)]
@@ -23,7 +23,7 @@ def ranked(waiting: Job) -> Ranked | None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_row_is_as_if_all_were_sorted_again_and_only_newcomers_are_asked_for(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    jobs, row = [Job(bid, held=(), completion=None) for bid in BIDS], Row()
+    jobs, row = [Job(bid, held=(), completion=None) for bid in BIDS], RankedJobs()
     for many in (0, 30, 28, 3, 3, 20, 40, 0):
         here = tuple(jobs[number] for number in sorted(rng.choice(40, many, replace=False).tolist()))
         asked: list[Job] = []

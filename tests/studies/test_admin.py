@@ -53,7 +53,7 @@ def test_nothing_is_added_changed_or_deleted(operator: Client, plans: list[Plan]
     assert Plan.objects.count() == 2
 
 
-def test_what_waits_is_cancelled_and_what_ended_is_told(operator: Client, plans: list[Plan]) -> None:
+def test_what_waits_is_cancelled_and_what_ended_is_reported(operator: Client, plans: list[Plan]) -> None:
     sent = {"action": "cancel", "_selected_action": [plan.pk for plan in plans]}
     text = operator.post(LIST, sent, follow=True).text
     assert "is being cancelled" in text

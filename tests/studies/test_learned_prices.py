@@ -103,7 +103,7 @@ def test_a_summary_counts_by_seed_and_says_what_is_missed() -> None:
     assert list(verdicts(idle)) == ["dps, fluid: underloaded, least 1.000, wanted 0.95: kept"]
 
 
-def test_the_table_and_its_rows_tell_the_same() -> None:
+def test_the_table_and_its_rows_report_the_same() -> None:
     setting = TINY["dps"]
     reported = [json.loads(line) for line in lines([setting], range(1))]
     text = list(table([setting], range(1)))

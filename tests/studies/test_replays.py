@@ -74,7 +74,7 @@ def test_two_jobs_in_line_are_measured_as_by_hand() -> None:
     assert outcome.starved == 0
 
 
-def test_a_tenant_of_whose_jobs_none_is_done_is_told_beside_the_fairness_of_the_others() -> None:
+def test_a_tenant_of_whose_jobs_none_is_done_is_reported_beside_the_fairness_of_the_others() -> None:
     traced = bids_of([*two_jobs(), TraceJob(4, 600.0, 1, duration_s=9000.0, tenant="c")])
     outcome = replay(traced, Fifo(), gpu_cluster(1), ReplayParameters(SLOT_S, 10)).outcome
     assert outcome.jobs.rejected == 1, "it is longer than the horizon"
@@ -159,7 +159,7 @@ def test_a_policy_that_cannot_run_the_jobs_is_refused() -> None:
         ReplayParameters(SLOT_S, 0)
 
 
-def test_progress_is_told_for_each_bid() -> None:
+def test_progress_is_reported_for_each_bid() -> None:
     reported: list[tuple[int, int]] = []
     traced = bids_of(two_jobs())
     replay(
@@ -197,7 +197,7 @@ def test_the_document_is_the_same_but_for_the_timing(traces: Traces) -> None:
     assert first["synthetic"] == ["value", "decay", "target"]
 
 
-def test_the_command_tells_malformed_lines_and_parameters_reach_the_policy(tmp_path: Path) -> None:
+def test_the_command_reports_malformed_lines_and_parameters_reach_the_policy(tmp_path: Path) -> None:
     path = tmp_path / "small.csv"
     path.write_text("timestamp,duration,num_gpus,gpu_time,cluster\nx\n2017-10-01 00:00:00,60.0,1,60.0,a\n")
     out, err = command(str(path), "--gpus", "1", "--set", "blocking=false", "--json")
@@ -216,7 +216,7 @@ def test_jobs_that_take_longer_than_can_be_planned_are_counted() -> None:
     assert Reach.of(traced, ReplayParameters(SLOT_S, horizon=1)).beyond == 3
 
 
-def test_slots_too_short_for_the_longest_run_are_told_with_slots_that_are_not() -> None:
+def test_slots_too_short_for_the_longest_run_are_reported_with_slots_that_are_not() -> None:
     traced = bids_of([*two_jobs(), TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=1)
     reach = Reach.of(traced, ReplayParameters(1, horizon_for(traced, slot_s=1)))
     assert (reach.plan.horizon, reach.beyond, reach.is_cut) == (LONGEST_HORIZON, 1, True)
@@ -339,7 +339,7 @@ DAY = str(OWN.philly_day)
         ((DAY, "--gpus", "1", "--quotas", DAY), "expected a file with quotas"),
     ],
 )
-def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:
+def test_wrong_input_is_reported_in_one_line(arguments: tuple[Any, ...], word: str) -> None:
     with pytest.raises(CommandError, match=word) as caught:
         command(*arguments)
     assert caught.value.returncode == 2

@@ -131,7 +131,7 @@ def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: JobTable[Any]) -> None:
+def test_the_reported_place_is_when_it_is_served(market: Market, kind: JobTable[Any]) -> None:
     owners = [make_operator(name) for name in ("alice", "bob", "carol")]
     for owner, count in zip(owners, (5, 2, 3), strict=True):
         ask(kind, owner, count)
@@ -147,7 +147,7 @@ def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: JobTa
     assert states.place_of(kind, kind.rows.all()) is None
 
 
-def test_rest_and_pages_tell_the_place_in_the_queue(
+def test_rest_and_pages_report_the_place_in_the_queue(
     market: Market, client: Client, client_of: Callable[[User], APIClient]
 ) -> None:
     alice, bob = make_operator("alice"), make_operator("bob")

@@ -14,7 +14,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.progress import Stretch, stretches
 from scheduling.policies.baselines.allocation import Allocation
 from scheduling.policies.baselines.gang import Gang, ideal_gang
-from scheduling.policies.baselines.priority import Ranked, Row
+from scheduling.policies.baselines.priority import Ranked, RankedJobs
 from scheduling.policies.baselines.shares import common_share, demand_of, dominant_share
 
 MOST = 20_000
@@ -83,7 +83,7 @@ class Cache:
     """Gangs by the bid's id and the way in which they were found."""
     sizes: dict[tuple[int, int | None, int], GangUnits] = field(default_factory=dict)
     """Units by worker type, PS type and count."""
-    rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
+    rows: dict[str, tuple[object, RankedJobs]] = field(default_factory=dict)
     """The last waiting and running jobs, in the order of a policy."""
 
     @classmethod
@@ -124,10 +124,10 @@ class Cache:
             units = self.sizes[kind] = GangUnits(gang, count, self.inventory)
         return units
 
-    def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> Row:
+    def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> RankedJobs:
         """Return jobs in order, updating the row cached under `name` if it was for the same `of` (policy, slot)."""
         kept = self.rows.get(name)
-        row = (kept[1] if kept is not None and kept[0] == of else Row()).after(jobs, rank)
+        row = (kept[1] if kept is not None and kept[0] == of else RankedJobs()).after(jobs, rank)
         self.rows[name] = of, row
         return row
 

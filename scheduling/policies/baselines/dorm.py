@@ -16,7 +16,7 @@ from scheduling.model.progress import Machines
 from scheduling.model.schedule import Role
 from scheduling.policies.baselines.base import Baseline
 from scheduling.policies.baselines.capacity import FreeCapacity
-from scheduling.policies.baselines.dorm_program import Limits, Share, Wish, divide, pss_for
+from scheduling.policies.baselines.dorm_program import Limits, Share, ShareRequest, divide, pss_for
 from scheduling.policies.baselines.gang import Gang, ideal_gang, room_for
 from scheduling.policies.baselines.pass_job import PassJob, Stopped
 from scheduling.policies.baselines.pass_state import PassState
@@ -87,17 +87,21 @@ class Dorm(Baseline):
             for task, gang in known
             if task.running or task in first
         ]
-        wishes = _wishes(chosen, floor, only_starts=only_starts)
-        movable = [task for (task, _, _), wish in zip(chosen, wishes, strict=True) if wish.held and not wish.fixed]
+        requests = _requests(chosen, floor, only_starts=only_starts)
+        movable = [
+            task for (task, _, _), request in zip(chosen, requests, strict=True) if request.held and not request.fixed
+        ]
         held = {task: floor.stop(task) for task in movable}
         free = floor.room.free(floor.slots)
         limits = Limits(
             unfairness=self.unfairness * 2 * len(floor.inventory.resources),
             adjustments=ceil(Fraction(self.adjustments) * sum(task.running or task in held for task, _, _ in chosen)),
         )
-        shares = divide(wishes, floor.inventory, free, limits, gap=GAP)
+        shares = divide(requests, floor.inventory, free, limits, gap=GAP)
         _give(
-            floor, [(task, wish, share) for (task, _, _), wish, share in zip(chosen, wishes, shares, strict=True)], held
+            floor,
+            [(task, request, share) for (task, _, _), request, share in zip(chosen, requests, shares, strict=True)],
+            held,
         )
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
@@ -109,7 +113,7 @@ class Dorm(Baseline):
         if any(_fits_simply(replace(gang, count=least), floor.inventory) for least in (some[0] for some in counts)):
             return True
         everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
-        alone = Wish(gang, counts=counts, target=counts[0][0], usable=everywhere)
+        alone = ShareRequest(gang, counts=counts, target=counts[0][0], usable=everywhere)
         empty = FreeCapacity(floor.inventory, now=0, slots=floor.slots).free(floor.slots)
         return divide([alone], floor.inventory, empty, Limits(0.0, 0)) != [None]
 
@@ -141,15 +145,15 @@ def _counts(task: PassJob, gang: Gang, floor: PassState) -> tuple[range, ...]:
     return workers_in_time(gang, task.left, floor.slots - lost)
 
 
-def _wishes(
+def _requests(
     chosen: list[tuple[PassJob, Gang, tuple[range, ...]]], floor: PassState, *, only_starts: bool
-) -> list[Wish]:
+) -> list[ShareRequest]:
     fair = fair_counts([gang for _, gang, _ in chosen], floor.inventory, floor.shared_out())
-    wishes = []
+    requests = []
     for (task, gang, counts), share in zip(chosen, fair, strict=True):
         held = _held(task, floor) if task.running else None
-        wishes.append(
-            Wish(
+        requests.append(
+            ShareRequest(
                 gang,
                 counts=counts,
                 target=_target(share, counts),
@@ -163,7 +167,7 @@ def _wishes(
                 ),
             )
         )
-    return wishes
+    return requests
 
 
 def _holds_closing_server(task: PassJob, floor: PassState) -> bool:
@@ -204,34 +208,36 @@ def _held(task: PassJob, floor: PassState) -> Share:
     return share
 
 
-def _give(floor: PassState, rows: list[tuple[PassJob, Wish, Share | None]], held: dict[PassJob, Stopped]) -> None:
+def _give(
+    floor: PassState, rows: list[tuple[PassJob, ShareRequest, Share | None]], held: dict[PassJob, Stopped]
+) -> None:
     """Place jobs as the program decided, then move newly placed jobs to one server if their machines fit one."""
     new = []
-    for task, wish, share in rows:
-        if share is not None and share is wish.held:
+    for task, request, share in rows:
+        if share is not None and share is request.held:
             if task in held:
                 floor.resume(task, held[task])
         elif share is not None:
-            gang = replace(wish.gang, count=share.count)
+            gang = replace(request.gang, count=share.count)
             floor.put(task, _machines(share, gang), gang)
-            new.append((task, wish, gang, share))
-    for task, wish, gang, share in new:
+            new.append((task, request, gang, share))
+    for task, request, gang, share in new:
         before = floor.stop(task)
-        server = _one_server(floor, wish, gang, int(share.pss.sum()))
+        server = _one_server(floor, request, gang, int(share.pss.sum()))
         if server is None:
             floor.resume(task, before)
         else:
             floor.put(task, _machines_on(server, gang, int(share.pss.sum())), gang)
 
 
-def _one_server(floor: PassState, wish: Wish, gang: Gang, pss: int) -> int | None:
+def _one_server(floor: PassState, request: ShareRequest, gang: Gang, pss: int) -> int | None:
     """Return the usable server with the least free capacity that has room for all machines."""
     inventory = floor.inventory
     need = gang.count * inventory.worker_demand[gang.worker]
     if gang.ps is not None:
         need = need + pss * inventory.ps_demand[gang.ps]
     free = floor.room.free(floor.slots)
-    fitting = np.flatnonzero((free >= need).all(axis=1) & wish.usable)
+    fitting = np.flatnonzero((free >= need).all(axis=1) & request.usable)
     if not len(fitting):
         return None
     left = (free[fitting] / np.maximum(1, inventory.capacity.sum(axis=0))).sum(axis=1)

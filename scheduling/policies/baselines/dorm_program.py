@@ -34,7 +34,7 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
+class ShareRequest:
     """One job of the integer program."""
 
     gang: Gang
@@ -62,7 +62,7 @@ class Limits:
 
 
 def divide(
-    wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits, *, gap: float = 0.0
+    requests: Sequence[ShareRequest], inventory: Inventory, free: Ints, limits: Limits, *, gap: float = 0.0
 ) -> list[Share | None]:
     """Decide which machines each job has from now on.
 
@@ -93,16 +93,20 @@ def divide(
     SolverFailed
         If HiGHS does not prove an optimum, or its answer breaks a rule.
     """
-    open_wishes = [wish for wish in wishes if not wish.fixed]
-    done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
-    program = _Program(open_wishes, inventory, free)
+    open_requests = [request for request in requests if not request.fixed]
+    done = sum(
+        _distance(request, inventory, request.held.count)
+        for request in requests
+        if request.fixed and request.held is not None
+    )
+    program = _Program(open_requests, inventory, free)
     program.write(Limits(limits.unfairness - done, limits.adjustments))
     # No time limit: with one, equal inputs could give different answers.
     answer = program.rows.solve(unlimited, gap=gap)
     if answer.values is None or not answer.optimal:
         raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
     shares = iter(program.shares(answer.values))
-    return [wish.held if wish.fixed else next(shares) for wish in wishes]
+    return [request.held if request.fixed else next(shares) for request in requests]
 
 
 def pss_for(gang: Gang, workers: int, inventory: Inventory) -> int:
@@ -124,8 +128,8 @@ def _ratio(gang: Gang, inventory: Inventory) -> Fraction:
     return inventory.workers[gang.worker].bandwidth_mbps / inventory.parameter_servers[gang.ps].bandwidth_mbps
 
 
-def _distance(wish: Wish, inventory: Inventory, workers: int) -> float:
-    return float(share_of_a_worker(wish.gang, inventory)) * abs(workers - wish.target)
+def _distance(request: ShareRequest, inventory: Inventory, workers: int) -> float:
+    return float(share_of_a_worker(request.gang, inventory)) * abs(workers - request.target)
 
 
 @dataclass(frozen=True)
@@ -140,87 +144,89 @@ class _Columns:
 
 
 class _Program:
-    def __init__(self, wishes: Sequence[Wish], inventory: Inventory, free: Ints) -> None:
-        self.wishes, self.inventory, self.free = wishes, inventory, free
+    def __init__(self, requests: Sequence[ShareRequest], inventory: Inventory, free: Ints) -> None:
+        self.requests, self.inventory, self.free = requests, inventory, free
         self.rows = IntegerProgram()
         total = inventory.capacity.sum(axis=0)
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
-        self.columns = [self._columns_of(wish) for wish in wishes]
+        self.columns = [self._columns_of(request) for request in requests]
 
     def write(self, limits: Limits) -> None:
         """Write all rows."""
         rows = self.rows
         excess = rows.column(0.0, np.inf, cost=EXCESS, whole=False)
-        for wish, columns in zip(self.wishes, self.columns, strict=True):
-            self._write_job(wish, columns)
+        for request, columns in zip(self.requests, self.columns, strict=True):
+            self._write_job(request, columns)
         self._write_capacity()
         distances = [(one.distance, 1.0) for one in self.columns]
         rows.row([*distances, (excess, -1.0)], high=limits.unfairness)
-        adjusted = [(c.adjusted, 1.0) for w, c in zip(self.wishes, self.columns, strict=True) if w.held is not None]
+        adjusted = [(c.adjusted, 1.0) for w, c in zip(self.requests, self.columns, strict=True) if w.held is not None]
         rows.row(adjusted, high=limits.adjustments)
 
     def shares(self, values: Floats) -> list[Share | None]:
         """Return the checked share of each job in the solver's answer."""
-        found = [self._share(values, wish, columns) for wish, columns in zip(self.wishes, self.columns, strict=True)]
+        found = [
+            self._share(values, request, columns) for request, columns in zip(self.requests, self.columns, strict=True)
+        ]
         left = self.free.copy()
-        for wish, share in zip(self.wishes, found, strict=True):
+        for request, share in zip(self.requests, found, strict=True):
             if share is not None:
-                left -= share.workers[:, None] * self.inventory.worker_demand[wish.gang.worker]
-                if wish.gang.ps is not None:
-                    left -= share.pss[:, None] * self.inventory.ps_demand[wish.gang.ps]
+                left -= share.workers[:, None] * self.inventory.worker_demand[request.gang.worker]
+                if request.gang.ps is not None:
+                    left -= share.pss[:, None] * self.inventory.ps_demand[request.gang.ps]
         if (left < 0).any():
             raise SolverFailed("HiGHS gave more machines than servers have room for")
         return found
 
-    def _columns_of(self, wish: Wish) -> _Columns:
-        gang, demand = wish.gang, self.inventory.worker_demand[wish.gang.worker]
+    def _columns_of(self, request: ShareRequest) -> _Columns:
+        gang, demand = request.gang, self.inventory.worker_demand[request.gang.worker]
         most_pss = pss_for(gang, gang.bid.chunks, self.inventory)
-        pss = {} if gang.ps is None else self._machines(wish, self.inventory.ps_demand[gang.ps], most_pss)
-        waits = wish.held is None
+        pss = {} if gang.ps is None else self._machines(request, self.inventory.ps_demand[gang.ps], most_pss)
+        waits = request.held is None
         return _Columns(
-            workers=self._machines(wish, demand, gang.bid.chunks),
+            workers=self._machines(request, demand, gang.bid.chunks),
             pss=pss,
             runs=self.rows.column(0.0 if waits else 1.0, 1.0),
             adjusted=self.rows.column(0.0, 1.0, cost=ADJUSTED),
             distance=self.rows.column(0.0, np.inf, whole=False),
         )
 
-    def _machines(self, wish: Wish, demand: Ints, most: int) -> dict[int, int]:
-        room = np.where(wish.usable, np.minimum(room_for(self.free, demand), most), 0)
+    def _machines(self, request: ShareRequest, demand: Ints, most: int) -> dict[int, int]:
+        room = np.where(request.usable, np.minimum(room_for(self.free, demand), most), 0)
         held = float(demand @ self._per_unit)
         return {int(s): self.rows.column(0.0, float(room[s]), cost=-held) for s in np.flatnonzero(room)}
 
-    def _write_job(self, wish: Wish, columns: _Columns) -> None:
-        rows, chunks = self.rows, float(wish.gang.bid.chunks)
+    def _write_job(self, request: ShareRequest, columns: _Columns) -> None:
+        rows, chunks = self.rows, float(request.gang.bid.chunks)
         workers = [(c, 1.0) for c in columns.workers.values()]
         rows.row([*workers, (columns.runs, -chunks)], high=0.0)
-        changes = columns.runs if wish.held is None else columns.adjusted
-        self._write_counts(wish, workers, changes)
-        if wish.held is not None:
-            _keep_unless(rows, columns.workers, wish.held.workers, columns.adjusted)
-            _keep_unless(rows, columns.pss, wish.held.pss, columns.adjusted)
-        if wish.gang.ps is not None:
-            ratio = same_ceilings(_ratio(wish.gang, self.inventory), wish.gang.bid.chunks)
+        changes = columns.runs if request.held is None else columns.adjusted
+        self._write_counts(request, workers, changes)
+        if request.held is not None:
+            _keep_unless(rows, columns.workers, request.held.workers, columns.adjusted)
+            _keep_unless(rows, columns.pss, request.held.pss, columns.adjusted)
+        if request.gang.ps is not None:
+            ratio = same_ceilings(_ratio(request.gang, self.inventory), request.gang.bid.chunks)
             served = [
                 *((c, 1.0) for c in columns.pss.values()),
                 *((c, -float(ratio)) for c in columns.workers.values()),
             ]
             rows.row(served, low=0.0, high=1.0 - 1.0 / (2 * ratio.denominator))
-        share = float(share_of_a_worker(wish.gang, self.inventory))
+        share = float(share_of_a_worker(request.gang, self.inventory))
         for sign in (1.0, -1.0):
             of_workers = [(c, sign * share) for c in columns.workers.values()]
-            rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * wish.target)
+            rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * request.target)
 
-    def _write_counts(self, wish: Wish, workers: Sequence[tuple[int, float]], changes: int) -> None:
+    def _write_counts(self, request: ShareRequest, workers: Sequence[tuple[int, float]], changes: int) -> None:
         """Write that the workers of a job that starts or is adjusted are within one of the ranges."""
-        rows, kept = self.rows, 0.0 if wish.held is None else float(wish.held.count)
-        several = len(wish.counts) > 1
-        chosen = [rows.column() for _ in wish.counts] if several else [changes]
+        rows, kept = self.rows, 0.0 if request.held is None else float(request.held.count)
+        several = len(request.counts) > 1
+        chosen = [rows.column() for _ in request.counts] if several else [changes]
         if several:
             rows.row([*((c, 1.0) for c in chosen), (changes, -1.0)], low=0.0, high=0.0)
-        ranges = list(zip(chosen, wish.counts, strict=True))
+        ranges = list(zip(chosen, request.counts, strict=True))
         rows.row([*workers, *((c, -float(some[0])) for c, some in ranges)], low=0.0)
-        if several or wish.counts[0][-1] < wish.gang.bid.chunks:
+        if several or request.counts[0][-1] < request.gang.bid.chunks:
             most = [(c, -float(some[-1])) for c, some in ranges]
             rows.row([*workers, *most, (changes, kept)], high=kept)
 
@@ -232,25 +238,25 @@ class _Program:
                     self.rows.capacity_row(terms, int(self.free[s, r]))
 
     def _terms(self, s: int, r: int) -> Iterable[tuple[int, int]]:
-        for wish, columns in zip(self.wishes, self.columns, strict=True):
-            units = int(self.inventory.worker_demand[wish.gang.worker, r])
+        for request, columns in zip(self.requests, self.columns, strict=True):
+            units = int(self.inventory.worker_demand[request.gang.worker, r])
             if units and s in columns.workers:
                 yield columns.workers[s], units
-            units = 0 if wish.gang.ps is None else int(self.inventory.ps_demand[wish.gang.ps, r])
+            units = 0 if request.gang.ps is None else int(self.inventory.ps_demand[request.gang.ps, r])
             if units and s in columns.pss:
                 yield columns.pss[s], units
 
-    def _share(self, values: Floats, wish: Wish, columns: _Columns) -> Share | None:
+    def _share(self, values: Floats, request: ShareRequest, columns: _Columns) -> Share | None:
         share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))
-        same = wish.held is not None and all(
-            (new == old).all() for new, old in ((share.workers, wish.held.workers), (share.pss, wish.held.pss))
+        same = request.held is not None and all(
+            (new == old).all() for new, old in ((share.workers, request.held.workers), (share.pss, request.held.pss))
         )
         if same:
-            return wish.held
+            return request.held
         count, pss = share.count, int(share.pss.sum())
-        if not count and not pss and wish.held is None:
+        if not count and not pss and request.held is None:
             return None
-        if not any(count in some for some in wish.counts) or pss != pss_for(wish.gang, count, self.inventory):
+        if not any(count in some for some in request.counts) or pss != pss_for(request.gang, count, self.inventory):
             raise SolverFailed(f"HiGHS gave a job {count} workers and {pss} parameter servers")
         return share
 

@@ -9,7 +9,7 @@ from scheduling.book.state import Cause, Job
 from scheduling.policies.baselines.base import Baseline
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
-from scheduling.policies.baselines.priority import Priority, Ranked, Row, sums_behind
+from scheduling.policies.baselines.priority import Priority, Ranked, RankedJobs, sums_behind
 
 
 class InTurn(Baseline):
@@ -71,7 +71,7 @@ class InTurn(Baseline):
         both = line.ranked, self._running(floor).ranked
         return merge(*both, key=lambda one: (one.turn, floor.admitted[one.job.bid.id]))
 
-    def _running(self, floor: PassState) -> Row:
+    def _running(self, floor: PassState) -> RankedJobs:
         """Return the jobs that ran before the plan began, in order."""
         return floor.memory.row("running", (self, floor.now), floor.ran, lambda job: self._ranked(job, floor))
 

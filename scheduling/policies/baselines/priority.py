@@ -14,7 +14,7 @@ from scheduling.book.state import Job
 from scheduling.policies.baselines.gang import Gang
 
 Key = tuple[float | Fraction, ...]
-"""The least is first."""
+"""A sort key; the least one is first."""
 
 
 class Priority(NamedTuple):
@@ -24,7 +24,7 @@ class Priority(NamedTuple):
     gang: Gang
     """Its allocation when it runs."""
     slots: int = 0
-    """It has still to run, where the policy asks."""
+    """Slots that it still has to run, if the policy needs them."""
     demand: Sequence[int] = ()
     """Its demand on all servers together, R numbers, if the policy needs it."""
 
@@ -37,24 +37,24 @@ class Ranked(NamedTuple):
     """A job with its priority."""
 
     turn: tuple[Key, int]
-    """Key and arrival: the least is first, and of equals who was admitted first."""
+    """Key and arrival: the least is first; ties are in order of admission."""
     job: Job
     of: Priority
     units: list[int]
-    """It holds now of all servers together, R numbers."""
+    """Units that it holds now on all servers together, R numbers."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """Jobs in order. It is immutable because quotes are answered in several threads."""
+class RankedJobs:
+    """Jobs by priority. It is immutable because quotes are answered in several threads."""
 
     jobs: tuple[Job, ...] = ()
-    """Those it is of, in an order that has equals in order of admission."""
+    """All jobs, in an order in which ties are in order of admission."""
     ranked: tuple[Ranked, ...] = ()
-    """Those of them that are not impossible, by turn."""
+    """The jobs that are not impossible, by priority."""
 
-    def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> "Row":
-        """Return the row for other jobs: O(n) to find arrivals and departures, and one search for each arrival.
+    def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> "RankedJobs":
+        """Return the order of other jobs: O(n) to find arrivals and departures, and one search for each arrival.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Row:
         else:
             for one in came:
                 insort_right(ranked, one, key=turn)
-        return Row(jobs, tuple(ranked))
+        return RankedJobs(jobs, tuple(ranked))
 
     @cached_property
     def keys(self) -> list[Key]:

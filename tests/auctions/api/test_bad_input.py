@@ -124,7 +124,7 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(api: APIClient, form: str,
     assert rows() == before
 
 
-def test_all_wrong_fields_are_told_at_once(api: APIClient) -> None:
+def test_all_wrong_fields_are_reported_at_once(api: APIClient) -> None:
     document = {**full("step"), "epochs": 0, "gradient_mb": None, "worker_step_s": {"mars": 1}}
     document["utility"]["deadline_s"] = True
     wrong = ["epochs", "gradient_mb", "worker_step_s.mars", "utility.deadline_s"]

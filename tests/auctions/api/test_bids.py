@@ -93,7 +93,7 @@ FORMS: list[dict[str, Any]] = [
 @pytest.mark.thorough
 @pytest.mark.parametrize("utility", FORMS, ids=[form["form"] for form in FORMS])
 @pytest.mark.parametrize("epochs", [1, 4, 6])
-def test_a_rejection_tells_what_would_have_done_and_that_is_true(
+def test_a_rejection_reports_what_would_have_done_and_that_is_true(
     api: APIClient, market: Market, utility: dict[str, Any], epochs: int
 ) -> None:
     for n in (3, 7):

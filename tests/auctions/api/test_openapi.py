@@ -24,7 +24,7 @@ from auctions.engine.submission import submit_bid
 from auctions.models import Market
 from config.wsgi import application
 from scheduling.registry import make_policy
-from studies.counterfactuals.computing import compute_next as tell_next
+from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
@@ -84,7 +84,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     compute_here()
     for _ in range(2):
         create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
-    tell_next()
+    replay_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
         create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from auctions.engine import decision_queue
 from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
-from studies.counterfactuals.computing import compute_next as tell_next
+from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
@@ -139,10 +139,10 @@ def test_an_operation_answers_whom_it_may(
         compute_here()
     counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
-        tell_next()
+        replay_next()
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
-    wish = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
-    experiment = create_experiment(alice, wish)
+    request = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
+    experiment = create_experiment(alice, request)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     path = (

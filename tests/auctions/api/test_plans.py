@@ -78,7 +78,7 @@ def test_a_job_that_must_wait_for_heavier_ones_lists_how_its_plan_changed(alices
 
 
 @pytest.mark.thorough
-def test_an_elastic_job_tells_its_machines_slot_by_slot(alices: APIClient, db: None) -> None:
+def test_an_elastic_job_reports_its_machines_slot_by_slot(alices: APIClient, db: None) -> None:
     cluster = import_cluster(two_pools_document(np.random.default_rng(1), name="pools"))
     market = open_market(cluster, policy="oasis")
     for offer in islice(OASIS.offers(machines_of(cluster), seed=1, number=1, from_s=0.0), 12):

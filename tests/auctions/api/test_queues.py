@@ -38,7 +38,7 @@ def send(client: APIClient, market: Market, epochs: int) -> int:
     return int(answer.json()["sequence"])
 
 
-def test_a_bid_without_a_weight_is_told_where_its_chunks_go(alices: APIClient, queues: Market) -> None:
+def test_a_quote_without_a_weight_shows_where_its_chunks_go(alices: APIClient, queues: Market) -> None:
     set_time(queues, 10.0)
     answered = alices.post("/api/v1/clusters/queues/quotes", {"model": "ResNet-50", "epochs": 4}, format="json").json()
     assert (answered["admitted"], answered["value"], answered["payment"]) == (True, 1.0, 0.0)
@@ -48,7 +48,7 @@ def test_a_bid_without_a_weight_is_told_where_its_chunks_go(alices: APIClient, q
     assert alices.get(f"{BIDS}/{number}").json()["decision"]["schedule"]["chunks"] == answered["schedule"]["chunks"]
 
 
-def test_segments_and_preemptions_are_told_and_others_stay_nameless(
+def test_segments_and_preemptions_are_reported_and_others_stay_nameless(
     alices: APIClient, queues: Market, client_of: Callable[[User], APIClient]
 ) -> None:
     set_time(queues, 10.0)
@@ -67,7 +67,7 @@ def test_segments_and_preemptions_are_told_and_others_stay_nameless(
     assert alices.get(f"{BIDS}/{short}/segments").status_code == 404
 
 
-def test_what_servers_store_and_chunks_take_is_told(alices: APIClient, queues: Market) -> None:
+def test_what_servers_store_and_chunks_take_is_reported(alices: APIClient, queues: Market) -> None:
     set_time(queues, 10.0)
     change_policy(queues, name="preemptive", parameters={"cloud": "edge", "storage": "limited"}, by=None)
     with checked_change(queues.cluster):

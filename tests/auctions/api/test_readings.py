@@ -84,7 +84,7 @@ def test_a_session_without_its_csrf_token_is_a_problem(market: Market, alice: Us
     assert not Bid.objects.exists()
 
 
-def test_what_nobody_foresaw_is_a_problem_that_tells_nothing_of_the_inside(
+def test_what_nobody_foresaw_is_a_problem_that_reveals_nothing_of_the_inside(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Market) -> None:
@@ -103,7 +103,7 @@ def test_an_unknown_host_is_a_problem(db: None) -> None:
     assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
 
 
-def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: APIClient, market: Market) -> None:
+def test_the_times_of_a_summary_are_reported_in_slots_seconds_and_cluster_time(api: APIClient, market: Market) -> None:
     set_time(market, 250)
     answered = api.get(f"{BASE}/summary").json()
     assert [answered[f"{name}_slot"] for name in ("current", "next", "end")] == [2, 3, 15]
@@ -111,7 +111,7 @@ def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: 
     assert datetime.fromisoformat(answered["next_at"]) == market.cluster.epoch + timedelta(seconds=300)
 
 
-def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_are_answered_with_retry_after(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.throttles.CallerThrottle.rate", "1/hour", raising=False)
     api.get("/api/v1/clusters")
     answer = api.get("/api/v1/clusters")

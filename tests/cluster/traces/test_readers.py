@@ -46,7 +46,7 @@ def test_a_cell_of_very_many_digits_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("cell", ["1e300", "1e999", "-3", "0", "1.5", "x"])
-def test_a_whole_number_out_of_range_is_told_what_it_may_be(cell: str) -> None:
+def test_a_whole_number_out_of_range_is_reported_with_its_range(cell: str) -> None:
     (row,) = read_trace([PHILLY, f"2017-10-01 00:00:00,60.0,{cell},60.0,a"], TraceJob).malformed
     expected = "1 to 10,000" if cell not in ("1e999", "1.5", "x") else "a whole number"
     assert row.message.startswith(f"expected {expected}, got ")
@@ -61,7 +61,7 @@ def test_a_whole_number_out_of_range_is_told_what_it_may_be(cell: str) -> None:
         ([f"date,{'x' * 5000},total", "2020-04-01,no,8"], Quota),
     ],
 )
-def test_a_line_is_told_in_a_line_however_long_its_cells_are(lines: list[str], kind: type[Record]) -> None:
+def test_a_line_is_reported_in_a_line_however_long_its_cells_are(lines: list[str], kind: type[Record]) -> None:
     (row,) = read_trace(lines, kind).malformed
     assert len(str(row)) < 300
 
@@ -141,7 +141,7 @@ WRONG: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("before", "line", "field"), WRONG)
-def test_a_malformed_line_is_told_by_number_and_field(before: list[str], line: str, field: str) -> None:
+def test_a_malformed_line_is_reported_by_number_and_field(before: list[str], line: str, field: str) -> None:
     name = recognise(before[0])
     read: Reader = FORMATS[name].read
     rows = list(read([*before, line]))
@@ -164,7 +164,7 @@ def test_a_heading_of_another_file_is_refused(read: Callable[[list[str]], object
 
 
 @pytest.mark.parametrize(("first", "words"), [("\ufffd\ufffdt", "expected UTF-8"), ("", "got an empty first line")])
-def test_a_file_without_a_first_line_that_can_be_read_is_told_so(first: str, words: str) -> None:
+def test_a_file_without_a_first_line_that_can_be_read_is_reported(first: str, words: str) -> None:
     with pytest.raises(UnknownFormat, match=words):
         recognise(first)
 

@@ -258,7 +258,7 @@ def test_without_time_nothing_new_is_found_out() -> None:
     assert check_feasible(slots, {0: 3, 1: 3}, nothing) == (None, [])
 
 
-def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
+def test_jobs_that_cannot_both_be_complete_are_distinguished() -> None:
     # One PS at a time serves four workers: 12 worker-slots in three slots, not 7 and 6; 7 and 5 take four slots.
     problem = problem_of(two_pools((20,), (3,)), work=(7, 6, 5))
     solved = elastic_optimum(problem, 8_000, None, forever)

@@ -148,7 +148,7 @@ def test_every_method_keeps_the_constraints(name: str) -> None:
                     assert step.plan.makespan >= least, seed
 
 
-def test_memory_that_no_division_fits_is_told() -> None:
+def test_memory_that_no_division_fits_is_reported() -> None:
     instance = draw(np.random.default_rng(1), clients=3, helpers=2)
     tight = replace(instance, demand=np.array([3, 3, 3]), capacity=np.array([5, 5]))
     with pytest.raises(NoPlan, match="client client-2 needs 3 bytes"):

@@ -64,7 +64,7 @@ def test_it_serves_as_slots_say() -> None:
         assert plan.makespan >= longest_path(instance) or overbooked(instance, assignment.tolist())
 
 
-def test_its_keys_alone_tell_a_helper_what_to_do() -> None:
+def test_its_keys_alone_are_enough_for_a_helper() -> None:
     rng = np.random.default_rng(2)
     for _ in range(200):
         instance = positive(rng, clients=int(rng.integers(1, 8)), helpers=2, switch=int(rng.integers(0, 2)))

@@ -65,7 +65,7 @@ def test_who_joins_and_whose_helper_is_gone_is_placed() -> None:
         assert all(change.completion_before is None for change in again.changes if change.what == "joined")
 
 
-def test_no_room_is_told_by_name() -> None:
+def test_no_room_is_reported_by_name() -> None:
     instance = world(1)
     before = largest_path_first(instance, np.zeros(8, dtype=np.int64))
     tight = replace(instance, capacity=np.full(3, 9), demand=np.full(8, 2))

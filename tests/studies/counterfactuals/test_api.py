@@ -18,7 +18,7 @@ def refused(answer: Any) -> dict[str, str]:
     return {row["field"]: row["message"] for row in answer.json()["errors"]}
 
 
-def test_it_is_asked_for_told_and_read(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_requested_replayed_and_read(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = api.post(URL, {"policy": "fifo", "since": 2}, format="json")
     assert answer.status_code == 202, answer.content
     where = answer["Location"]
@@ -101,7 +101,7 @@ def test_alternatives_of_a_bid_are_its_owners_and_operators(api: APIClient, mark
     assert stranger.get(where).status_code == 404
 
 
-def test_times_are_told_in_seconds_and_a_bid_that_waits_is_refused(api: APIClient, market: Market) -> None:
+def test_times_are_reported_in_seconds_and_a_bid_that_waits_is_refused(api: APIClient, market: Market) -> None:
     owner = make_user("bob")
     submit(market, owner, utility={"form": "step", "value": 40.0, "deadline_s": 450})
     where = "/api/v1/clusters/lab/bids/6/alternatives"

@@ -56,7 +56,7 @@ print(json.dumps([found.state, found.error, found.decided, attempts, len(left_ou
 """
 
 
-def test_it_is_told_at_the_first_attempt_while_others_commit(tmp_path: Path, make_tables: Tables) -> None:
+def test_it_is_replayed_at_the_first_attempt_while_others_commit(tmp_path: Path, make_tables: Tables) -> None:
     env = python_env(tmp_path)
     make_tables(env)
     crowd.call("prepare", "dps", env=env)

@@ -36,7 +36,7 @@ def after(counterfactual: Counterfactual) -> Counterfactual:
     return counterfactual
 
 
-def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: User) -> None:
+def test_it_replays_the_record_as_it_was_when_it_was_requested(market: Market, olga: User) -> None:
     counterfactual = submitted(market, olga)
     submit(market, Bid.objects.first().owner, 0.0001)  # type: ignore[union-attr]
     decision_queue.process_pending(market.pk)
@@ -70,7 +70,7 @@ def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga:
     assert "could not have been decided by oasis: " in counterfactual.error
 
 
-def test_one_that_is_cancelled_while_it_is_told_ends_soon(
+def test_one_that_is_cancelled_while_it_is_replayed_ends_soon(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counterfactual = submitted(market, olga)
@@ -106,7 +106,7 @@ def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> Non
     assert not states.progress(dead, replayed=1)
 
 
-def test_one_that_is_deleted_while_it_is_told_is_let_go(
+def test_one_that_is_deleted_while_it_is_replayed_is_let_go(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(market, olga)

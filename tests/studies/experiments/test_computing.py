@@ -172,7 +172,7 @@ def test_what_was_deleted_cannot_be_cancelled() -> None:
         states.cancel(RUNS, 7)
 
 
-def test_seeds_of_one_bound_are_told_apart_in_the_gap(alice: User) -> None:
+def test_seeds_of_one_bound_are_distinguished_in_the_gap(alice: User) -> None:
     experiment = submitted(alice, matrix(policies=[{"name": "fifo"}]))
     compute_here()
     for run in experiment.runs.all():

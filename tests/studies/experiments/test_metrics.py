@@ -49,7 +49,7 @@ def test_every_metric_reads_a_run_and_welfare_is_never_above_the_bound() -> None
         assert read["unfinished"] == 0
 
 
-def test_the_bound_is_the_same_each_time_and_tells_how_far_it_is() -> None:
+def test_the_bound_is_the_same_each_time_and_reports_how_far_it_is() -> None:
     workload = read_generator(TINY, "workload").draw(3)
     reported: list[int] = []
     first = bound_of(workload, lambda done, total: reported.append(done))
@@ -67,7 +67,7 @@ def test_a_gap_of_thousands_of_years_has_a_bound_that_fits_the_memory() -> None:
     assert 0 < welfare <= bound_of(workload, lambda done, total: None)["value"] < 2 * welfare
 
 
-def test_policies_of_one_name_are_told_apart_by_what_differs() -> None:
+def test_policies_of_one_name_are_distinguished_by_what_differs() -> None:
     rows = [{"name": "dps", "parameters": {"price": price, "eta": 2}} for price in ("quantile", "paper")]
     assert policy_labels([*rows, {"name": "fifo", "parameters": {"blocking": True}}]) == [
         "dps (price=quantile)",

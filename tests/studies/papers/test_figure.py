@@ -28,7 +28,7 @@ def test_series_that_differ_from_run_to_run_are_refused() -> None:
         Task().sweep((1, 2), lambda x, seed: {str(x): 1.0})
 
 
-def test_an_unknown_series_is_told_which_there_are() -> None:
+def test_an_unknown_series_lists_the_known_ones() -> None:
     data = Data((Series("a", (1,), np.ones((1, 1))), Series("b", (1,), np.ones((1, 1)))))
     with pytest.raises(KeyError, match="a, b"):
         data["c"]

@@ -104,7 +104,7 @@ def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
 
 
 @pytest.mark.thorough
-def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
+def test_the_best_plan_that_was_reported_is_kept_though_its_process_gave_no_answer(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, plan = submitted(alice), submitted(alice)
@@ -127,7 +127,7 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     assert plan.result == reported | {"lower_bound": 21}
 
 
-def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
+def test_what_a_solver_prints_is_not_taken_for_a_report() -> None:
     printed = "HighsMipSolverData: a line of the solver"
     script = (
         "import os; from studies.background.child import own_output; reported = own_output();"
@@ -137,7 +137,7 @@ def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
     assert (ended.stdout, ended.stderr) == ("{}\n", f"{printed}{printed}\n")
 
 
-def test_plans_are_told_as_they_become_better_but_not_all_the_time() -> None:
+def test_plans_are_reported_as_they_become_better_but_not_all_the_time() -> None:
     plan = answer_of(read_split_learning(tiny()["instance"]), "balanced-greedy", left=lambda: 5.0, seed=1).plan
     reported: list[int] = []
     better = child.Better(lambda row: reported.append(row["best"]["makespan"]))
@@ -200,7 +200,7 @@ def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
     assert "died" in plan.error
 
 
-def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_without_an_answer_is_reported(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = submitted(alice)
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_next()

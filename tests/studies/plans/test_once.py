@@ -80,7 +80,7 @@ def test_who_waits_gets_the_plan(api: APIClient, monkeypatch: pytest.MonkeyPatch
     assert (again.status_code, again["Preference-Applied"]) == (200, "wait=20")
 
 
-def test_who_waits_in_vain_is_told_so(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_without_a_result_is_reported(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert api.post(URL, tiny(), format="json", headers={"Prefer": "wait=0"}).status_code == 202
     monkeypatch.setattr("web.shutdown.pause", lambda _: Plan.objects.all().delete())
     gone = api.post(URL, tiny(), format="json", headers={"Prefer": "wait=20"})

@@ -41,7 +41,7 @@ def made(api: APIClient, plan: Plan, changes: Any) -> Any:
     return api.get(answer["Location"]).json()
 
 
-def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) -> None:
+def test_the_first_that_is_reported_says_what_changes(api: APIClient, done: Plan) -> None:
     body = {"changes": {"drop": ["phone"], "slower_helpers": {"vm": 5}}}
     assert api.post(f"{URL}/{done.pk}/replan", body, format="json").status_code == 202
     attempt = states.claim_next(PLANS)
@@ -53,7 +53,7 @@ def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) ->
     assert first["summary"] == answered[-1]["plan"]["summary"]
 
 
-def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> None:
+def test_kept_clients_stay_and_changes_are_reported(api: APIClient, done: Plan) -> None:
     changes = {"drop": ["phone"], "slower": {"camera": 2}, "join": [{"name": "drone", "like": "tablet"}]}
     answered = made(api, done, changes)
     assert (answered["state"], answered["of"], answered["comparison"], answered["method"]) == (
