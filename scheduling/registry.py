@@ -78,3 +78,14 @@ def make_policy(name: str, parameters: Json) -> Policy:
             raise InvalidField(str(key), f"unknown parameter of {name}; known: {', '.join(sorted(known))}")
     policy: Policy = kind(**{known[key].name: value for key, value in parameters.items()})
     return policy
+
+
+def recorded_policy(name: str, parameters: Json) -> Policy:
+    """Build a policy from a record of all its parameters.
+
+    A parameter that did not exist when the record was made has the value at which policies decided then, which may
+    differ from its default. Raises as `make_policy` does.
+    """
+    known = parameters_of(POLICIES[name]) if name in POLICIES else {}
+    before = {key: one.metadata["absent"] for key, one in known.items() if "absent" in one.metadata}
+    return make_policy(name, {**before, **parameters})

@@ -1,7 +1,7 @@
 """The interface of best-response kernels."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,17 +16,32 @@ PAYOFF, RATIO, LATEST = 0, 1, 2
 
 
 class PriceOf(Protocol):
-    """Prices as a function of use, so that only servers that changed need new prices."""
+    """Prices as a function of use and of time ahead, so that only servers that changed need new prices."""
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Return the price of one unit for one slot, money, with the shape of `used`: (..., R) units."""
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
+        """Return the price of one unit for one slot, money, with the shape of `used`: (..., R) units.
+
+        `ahead` is the number of slots from the first one of the horizon; it broadcasts to the shape of `used` without
+        its last axis. Of two slots with the same use, the later one costs at least as much.
+        """
+
+    @property
+    def rises_ahead(self) -> bool:
+        """Whether a later slot can cost more than an earlier one with the same use."""
+
+
+def slots_ahead(slots: int) -> Ints:
+    """Return how far ahead each slot of a horizon is, for `PriceOf.of` with T x S x R units: 0 to T - 1, T x 1."""
+    return np.arange(slots)[:, np.newaxis]
 
 
 @dataclass(frozen=True)
 class NoPrice:
     """The price function that is 0 whatever is in use."""
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    rises_ahead: ClassVar[bool] = False
+
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         """Return zeros with the shape of `used`."""
         return np.zeros(used.shape)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf, Response
+from scheduling.best_response.base import PriceOf, Response, slots_ahead
 from scheduling.best_response.elastic.compiled import Counts
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.book.ledger import Ledger
@@ -79,9 +79,9 @@ class ChunkKernel:
         first = max(ledger.start, bid.arrival, ledger.start if first_start is None else first_start) - ledger.start
         if first >= len(ledger.used):
             return
-        prices = self.prices.of(ledger.used, ledger.inventory.capacity)
         free = ledger.inventory.capacity - ledger.used
         slots = np.arange(ledger.start, ledger.end)[:, np.newaxis]
+        prices = self.prices.of(ledger.used, ledger.inventory.capacity, slots_ahead(len(ledger.used)))
         usable = slots >= bid.arrival + np.array(bid.delay)
         for pair in type_pairs(bid, ledger.inventory, slots=len(ledger.used)):
             workers, pss = (_Cheapest.of(machine, free, prices, usable, first) for machine in (pair.worker, pair.ps))

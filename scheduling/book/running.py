@@ -105,10 +105,13 @@ class RunningBook:
         if self.queues is not None and self.queues.now < self.now:
             self.ran.append(self.queues.advance(self.now))
 
-    def apply_decision(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
+    def apply_decision(
+        self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY, again: bool = False
+    ) -> None:
         """Apply a decision: make its moves, reserve its schedule, and add the bid to the history.
 
-        `owner` is the number of the bid's owner, the same for all bids of that owner.
+        `owner` is the number of the bid's owner, the same for all bids of that owner. `again` is set if the bid was
+        decided before: then it is in the history already.
 
         Raises
         ------
@@ -126,6 +129,8 @@ class RunningBook:
             if decision.admitted:
                 self._remove(bid.id)
             raise
+        if again:
+            return
         self.history.append(decision.density)
         self.offers.append((decision.slot, decision.standalone_value, owner))
         if self._offer_history is not None:

@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """No schedule fits even the empty cluster within the horizon."""
     WORTHLESS = "worthless"
     """The job can run, but its value is 0 at the earliest possible completion."""
+    EXPIRED = "expired"
+    """The bid stood as long as it was to be tried, and was not admitted."""
     REFUSED = "refused"
     """The policy does not accept such bids; the bid was submitted under another policy."""
 

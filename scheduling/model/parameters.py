@@ -10,8 +10,10 @@ from scheduling.model.validation import check_integer, check_list, check_number,
 
 
 def parameter(default: Any, text: str, **limits: Any) -> Any:
-    """Declare a parameter of a policy, with the metadata of its form field: `help`, and `choices` or `low` and
-    `high`."""
+    """Declare a parameter of a policy, with the metadata of its form field: `help`, and `choices` or `low` and `high`.
+
+    `absent` is the value in records that were made before the parameter existed.
+    """
     return field(default=default, metadata={"help": text, **limits})
 
 

@@ -68,6 +68,24 @@ class LearnedPricePolicy(PostedPricePolicy):
     )
     initial_high: float = parameter(1.0, "The same for a resource in full use, money per slot.", low=1e-9, high=1e9)
 
+    near_share: float = parameter(
+        0.0,
+        "Prices from past bids: share of the horizon in which an idle slot is cheaper, the nearer the cheaper, since "
+        "what is not sold by then is lost.",
+        low=0.0,
+        high=1.0,
+        absent=0.0,
+    )
+    sooner: float = parameter(
+        0.0,
+        "Prices from past bids: what each slot ahead adds to the price of a unit-slot, as a share of the reserve "
+        "quantile (quantile) or the median (fluid) of past values per unit-slot, so that of equal slots the sooner one "
+        "is bought.",
+        low=0.0,
+        high=1.0,
+        absent=0.0,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.initial_high < self.initial_low:
@@ -92,6 +110,8 @@ class LearnedPricePolicy(PostedPricePolicy):
             initial_high=self.initial_high,
             scarcity=scarcity,
             initial_for_all=initial_for_all,
+            near_share=self.near_share,
+            sooner=self.sooner,
         )
 
     def fluid_rule(self, further_share: Callable[[Book], float] | None = None) -> FluidRule:
@@ -101,6 +121,8 @@ class LearnedPricePolicy(PostedPricePolicy):
             refit_every=self.refit_every,
             initial_low=self.initial_low,
             initial_high=self.initial_high,
+            near_share=self.near_share,
+            sooner=self.sooner,
             further_share=further_share,
         )
 

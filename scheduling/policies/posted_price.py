@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.best_response.base import Kernel, NoPrice, PriceOf
+from scheduling.best_response.base import Kernel, NoPrice, PriceOf, slots_ahead
 from scheduling.book.ledger import Ledger, empty_like
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
@@ -67,7 +67,7 @@ class PricedLedger:
         units = np.array([p.count for p in rows])[:, np.newaxis] * np.array([p.machine(inventory).demand for p in rows])
         slot = np.arange(lengths.sum()) + np.repeat(first - (lengths.cumsum() - lengths), lengths)
         server = np.repeat(np.array([p.server for p in rows]), lengths)
-        prices = self.prices.of(self.ledger.used[slot, server], inventory.capacity[server])
+        prices = self.prices.of(self.ledger.used[slot, server], inventory.capacity[server], slot)
         return slot, (prices * np.repeat(units, lengths, axis=0)).sum(axis=1)
 
 
@@ -225,7 +225,8 @@ class PostedPricePolicy(PolicyBase):
 
     def prices(self, book: Book) -> Floats:
         """Return the posted price of one unit of each resource for one slot, T x S x R, money."""
-        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
+        used = book.ledger.used
+        return self.price_function(book).of(used, book.inventory.capacity, slots_ahead(len(used)))
 
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
         """Schedule the rest of the job on free capacity at price 0."""

@@ -1,7 +1,7 @@
 """The simulation loop: bids arrive, slots pass, and a policy decides and plans, as in a live market."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -9,6 +9,7 @@ from scheduling.book.state import Cause, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
+from scheduling.policies.standing import StandingBid, StandingRule, stands, try_again, turns, with_first_offer
 
 
 @dataclass
@@ -22,6 +23,12 @@ class Simulation:
     """Completed jobs, by id, in order of completion."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Moves, each with the slot in which it was decided."""
+    rule: StandingRule | None = None
+    """The rule by which rejected bids are tried again; None: a rejection is final."""
+    standing: dict[int, StandingBid] = field(default_factory=dict)
+    """Standing bids, by their places in `decisions`."""
+    tries: int = 0
+    """Number of times that standing bids were tried."""
 
     def arrive(self, bid: Bid) -> Decision:
         """Decide a bid now."""
@@ -29,17 +36,41 @@ class Simulation:
         self.book.apply_decision(bid, decision, bound=self.policy.binding)
         self.decisions.append(decision)
         self._note(decision.moves)
+        if self.rule is not None and stands(decision):
+            horizon = self.book.ledger.end - self.book.ledger.start
+            number = len(self.decisions) - 1
+            until = self.rule.until(bid, horizon=horizon)
+            self.standing[number] = StandingBid(number, bid, tried=self.book.now, until=until)
         return decision
 
     def advance(self, now: int) -> None:
-        """Advance slot by slot to `now`; the policy updates its plan in each slot."""
+        """Advance slot by slot to `now`; in each slot the policy updates its plan, then standing bids have a turn."""
         while self.book.now < now:
             # If nothing can be planned again, the slots between can be skipped.
             step = now if self.policy.binding or not self.book.jobs else self.book.now + 1
+            if self.rule is not None and self.standing:
+                step = min(step, self.rule.next_turn(self.book.now))
             ended = self.book.advance(step)
             self.done |= {job.bid.id: job for job in sorted(ended, key=_completion)}
             if self.book.jobs:
                 self._plan(Cause.ENDED if ended else Cause.SLOT)
+            if self.rule is not None:
+                self._try_standing(self.rule)
+
+    def _try_standing(self, rule: StandingRule) -> None:
+        now = self.book.now
+        for one in turns(self.standing.values(), now, rule):
+            self.tries += 1
+            admission = try_again(self.policy, one, self.book.view())
+            if admission is None:
+                self.standing[one.number] = replace(one, tried=now)
+                continue
+            decision = with_first_offer(admission, self.decisions[one.number])
+            self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)
+            self.decisions[one.number] = decision
+            self._note(decision.moves)
+            del self.standing[one.number]
+        self.standing = {number: one for number, one in self.standing.items() if not one.ended(now)}
 
     def cancel(self, job_id: str) -> Job:
         """Cancel a job before it is complete."""

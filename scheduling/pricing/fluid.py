@@ -24,7 +24,7 @@ from scheduling.model.types import Floats, Ints
 from scheduling.pricing.fluid_descent import Kinds, descend
 from scheduling.pricing.pooling import SMALLEST_OFFER, pooled_history
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
-from scheduling.pricing.quantile import IDLE_SHARE
+from scheduling.pricing.quantile import IDLE_SHARE, discounted_slots
 
 Flags = NDArray[np.bool_]
 
@@ -59,6 +59,10 @@ class FluidRule:
     """Price of all units of an idle resource together while there is no full pool of past bids, money per slot."""
     initial_high: float
     """The same price for a resource in full use."""
+    near_share: float = 0.0
+    """Share of the horizon in which an idle slot is discounted, in [0, 1] (`PriceFunction.discounted_slots`)."""
+    sooner: float = 0.0
+    """Money that each slot ahead adds to the price of a unit-slot, as a share of the median density."""
     further_share: Callable[[Book], float] | None = None
     """Added to `target_utilisation`: the share of all capacity over one horizon that may still be sold
     (`scheduling.pricing.backlog`), negative where too much is sold. None: nothing is added."""
@@ -88,15 +92,23 @@ class FluidRule:
             fill = max(LEAST_FILL, self.target_utilisation + further)
             capacity = total * (fill * len(rows) * 2.0 ** (-level / STEPS))
             solved = _cached(rows.tobytes(), values.tobytes(), capacity.tobytes(), supports)
-        low, high = [], []
+        low, high, later = [], [], []
         for price, median, units in zip(solved.tolist(), medians, np.maximum(1, total).tolist(), strict=True):
             if median is None:
                 low.append(self.initial_low / units)
                 high.append(self.initial_high / units)
+                later.append(0.0)
             else:
                 low.append(max(price, IDLE_SHARE * median))
                 high.append(SLIGHT * low[-1])
-        return reserve_prices(low, high, name="fluid")
+                later.append(self.sooner * median)
+        return reserve_prices(
+            low,
+            high,
+            name="fluid",
+            discounted_slots=discounted_slots(book, self.near_share),
+            per_slot_ahead=later if any(later) else (),
+        )
 
 
 def solve(rows: Floats, standalone_values: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:

@@ -14,6 +14,8 @@ from scheduling.model.types import Floats, Ints, Json
 
 LARGEST_LOG = math.log(1e15)
 """Logarithm of the largest posted price, so that no sum of prices can overflow."""
+LONGEST_DISCOUNT = 1_000_000
+"""Largest number of discounted slots."""
 
 
 @dataclass(frozen=True)
@@ -22,27 +24,53 @@ class PriceFunction:
 
     With offset 1 and scale 1 this is `eta^(q/C) - 1` (DPS eq. 20); with offset 0 it is `L (U/L)^(g/c)`
     (OASiS eq. 22). R numbers each; an offset of 1 needs a log_scale of at least 0, so that no price is negative.
+
+    Two terms depend on how far ahead a slot is. The price of an idle slot may be discounted if the slot is near, since
+    what is not sold by then is lost: `L(l) = L min(1, (l + 1) / discounted_slots)` for the slot l slots ahead, with the
+    same U. And each slot ahead may cost `per_slot_ahead` more, so that of equal slots the sooner one is bought.
     """
 
     name: str
     log_scale: tuple[float, ...]
     log_growth: tuple[float, ...]
     offset: tuple[int, ...]
+    discounted_slots: int = 0
+    """Number of slots, from the first one on, that are discounted while they are idle; 0 or 1: none. Prices with an
+    offset of 1 have none."""
+    per_slot_ahead: tuple[float, ...] = ()
+    """Money added to the price of a unit for each slot ahead, R numbers; empty for none."""
 
     def __post_init__(self) -> None:
+        self._check_terms()
         for r, (scale, growth, offset) in enumerate(zip(self.log_scale, self.log_growth, self.offset, strict=True)):
             if not (math.isfinite(scale) and growth >= 0.0 and scale + growth <= LARGEST_LOG):
                 raise InvalidField(f"prices[{r}]", f"expected a finite price that rises, got {scale} and {growth}")
             if offset not in (0, 1) or (offset == 1 and scale < 0.0):
                 raise InvalidField(f"prices[{r}]", f"expected an offset of 0, or 1 over a scale of 1, got {offset}")
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    def _check_terms(self) -> None:
+        most = 1 if any(self.offset) else LONGEST_DISCOUNT
+        if not 0 <= self.discounted_slots <= most:
+            raise InvalidField("discounted_slots", f"expected 0 to {most}, got {self.discounted_slots}")
+        if self.per_slot_ahead and len(self.per_slot_ahead) != len(self.offset):
+            raise InvalidField("per_slot_ahead", f"expected {len(self.offset)} numbers, got {len(self.per_slot_ahead)}")
+        if not all(0.0 <= money < math.inf for money in self.per_slot_ahead):
+            raise InvalidField("per_slot_ahead", f"expected numbers of at least 0, got {self.per_slot_ahead}")
+
+    @property
+    def rises_ahead(self) -> bool:
+        """Whether a later slot can cost more than an earlier one with the same use."""
+        return self.discounted_slots > 1 or any(self.per_slot_ahead)
+
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         """Compute the posted price of one unit for one slot.
 
         Parameters
         ----------
         used, capacity
             Units, arrays that broadcast to (..., R).
+        ahead
+            Number of slots from the first slot of the horizon, an array that broadcasts to (...).
 
         Returns
         -------
@@ -51,7 +79,7 @@ class PriceFunction:
 
         Notes
         -----
-        O(1) for each price. Prices never fall when use rises.
+        O(1) for each price. Prices never fall when use rises, nor from a slot to a later one with the same use.
 
         References
         ----------
@@ -63,27 +91,43 @@ class PriceFunction:
         >>> import numpy as np
         >>> from scheduling.pricing.price_function import reserve_prices
         >>> prices = reserve_prices([1.0], [16.0])
-        >>> prices.of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]])).round(6).tolist()
+        >>> prices.of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]]), np.zeros(3, int)).round(6).tolist()
         [[1.0], [4.0], [16.0]]
+
+        An idle slot is discounted while it is less than four slots ahead; a full one is not.
+
+        >>> prices = reserve_prices([1.0], [16.0], discounted_slots=4)
+        >>> prices.of(np.array([[0], [0], [4]]), np.array([[4], [4], [4]]), np.array([0, 1, 0])).round(6).tolist()
+        [[0.25], [0.5], [16.0]]
         """
         share = np.divide(
             used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
         )
         power = np.array(self.log_scale) + np.array(self.log_growth) * share
+        if self.discounted_slots > 1:
+            nearness = np.log(np.minimum(1.0, (ahead + 1) / self.discounted_slots))
+            power += (1.0 - share) * nearness[..., np.newaxis]
         if len(set(self.offset)) == 1:
             prices = np.expm1(power) if self.offset[0] else np.exp(power)
         else:
             prices = np.where(np.array(self.offset) == 1, np.expm1(power), np.exp(power))
+        if self.per_slot_ahead:
+            prices = prices + ahead[..., np.newaxis] * np.array(self.per_slot_ahead)
         return np.where(capacity > 0, prices, 0.0)
 
     def to_json(self) -> Json:
-        """Return the name and the parameters, for receipts."""
-        return {
+        """Return the name and the parameters, for receipts; terms that are not in effect are left out."""
+        document: Json = {
             "name": self.name,
             "log_scale": list(self.log_scale),
             "log_growth": list(self.log_growth),
             "offset": list(self.offset),
         }
+        if self.discounted_slots > 1:
+            document["discounted_slots"] = self.discounted_slots
+        if any(self.per_slot_ahead):
+            document["per_slot_ahead"] = list(self.per_slot_ahead)
+        return document
 
 
 def eta_prices(etas: Sequence[float]) -> PriceFunction:
@@ -93,7 +137,7 @@ def eta_prices(etas: Sequence[float]) -> PriceFunction:
     --------
     >>> import numpy as np
     >>> from scheduling.pricing.price_function import eta_prices
-    >>> eta_prices([9.0]).of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]])).round(6).tolist()
+    >>> eta_prices([9.0]).of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]]), np.zeros(3, int)).round(6).tolist()
     [[0.0], [2.0], [8.0]]
     """
     count = len(etas)
@@ -101,14 +145,24 @@ def eta_prices(etas: Sequence[float]) -> PriceFunction:
     return PriceFunction(name="paper", log_scale=(0.0,) * count, log_growth=growth, offset=(1,) * count)
 
 
-def reserve_prices(low: Sequence[float], high: Sequence[float], *, name: str = "quantile") -> PriceFunction:
+def reserve_prices(
+    low: Sequence[float],
+    high: Sequence[float],
+    *,
+    name: str = "quantile",
+    discounted_slots: int = 0,
+    per_slot_ahead: Sequence[float] = (),
+) -> PriceFunction:
     """Return the price function `L (U/L)^(q/C)` (OASiS eq. 22): L when idle, U when full.
 
     `low` and `high` are R positive numbers each, L at most U. `name` is that of the price rule, for receipts.
+    The last two arguments are fields of `PriceFunction`.
     """
     return PriceFunction(
         name=name,
         log_scale=tuple(math.log(x) for x in low),
         log_growth=tuple(math.log(y / x) for x, y in zip(low, high, strict=True)),
         offset=(0,) * len(low),
+        discounted_slots=discounted_slots,
+        per_slot_ahead=tuple(per_slot_ahead),
     )

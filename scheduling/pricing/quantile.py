@@ -49,6 +49,10 @@ class QuantileRule:
     `scarcity_of_resources`."""
     initial_for_all: bool
     """Whether the initial prices are those of all units of a resource together; otherwise they are those of one."""
+    near_share: float = 0.0
+    """Share of the horizon in which an idle slot is discounted, in [0, 1] (`PriceFunction.discounted_slots`)."""
+    sooner: float = 0.0
+    """Money that each slot ahead adds to the price of a unit-slot, as a share of the reserve quantile."""
 
     def price_function(self, book: Book) -> PriceFunction:
         """Return the price function with L and U of the last refit and the scarcity of the present ledger.
@@ -68,25 +72,37 @@ class QuantileRule:
         >>> book = Book(0, ledger, history=np.tile([4.0, 8.0], (32, 1)), decided=32)
         >>> rule = QuantileRule(0.5, 0.95, 4.0, 0.2, 32, 0.01, 1.0, scarcity_of_roles, initial_for_all=False)
         >>> prices = rule.price_function(book)
-        >>> prices.of(INVENTORY.capacity, INVENTORY.capacity).round(4).tolist()
+        >>> prices.of(INVENTORY.capacity, INVENTORY.capacity, np.zeros(2, int)).round(4).tolist()
         [[4.0, 0.0], [0.0, 8.0]]
         """
         (rows, _), for_workers = pooled_history(book, refit_every=self.refit_every), _for_workers(book)
         scarcity = self.scarcity(book)
         units = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
         wanted = (self.reserve_quantile, self.full_quantile)
-        low, high = [], []
+        low, high, later = [], [], []
         for r, found in enumerate(_quantiles(rows.tobytes(), rows.shape[1], wanted)):
             factor = self.worker_reserve_factor if for_workers[r] else self.ps_reserve_factor
             if found is not None:
                 reserve, full = found
                 low.append(reserve * max(factor * float(scarcity[r]), IDLE_SHARE))
                 high.append(max(full, low[-1]))
+                later.append(self.sooner * reserve)
             else:
                 count = units[r] if self.initial_for_all else 1.0
                 low.append(self.initial_low / count)
                 high.append(self.initial_high / count)
-        return reserve_prices(low, high)
+                later.append(0.0)
+        return reserve_prices(
+            low,
+            high,
+            discounted_slots=discounted_slots(book, self.near_share),
+            per_slot_ahead=later if any(later) else (),
+        )
+
+
+def discounted_slots(book: Book, near_share: float) -> int:
+    """Return the number of slots in this share of the book's horizon."""
+    return round(near_share * (book.ledger.end - book.ledger.start))
 
 
 @lru_cache(maxsize=64)

@@ -8,15 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from scheduling.best_response.base import slots_ahead
 from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticKernel, Response, best_response
 from scheduling.book.ledger import Ledger
 from scheduling.model.schedule import Role
 from scheduling.model.utility import Linear
-from scheduling.pricing.price_function import eta_prices, reserve_prices
+from scheduling.pricing.price_function import eta_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import elastic_exact, elastic_milp
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_knapsack, random_problem
 from tests.scheduling.twins.elastic_exact import Found, Problem, ps_count, worker_slots
+from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
 
 TOLERANCE = 1e-9
 
@@ -174,16 +176,15 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
         rng = np.random.default_rng([seed, case])
         inventory = random_inventory(rng, large=case % 2 == 1)
         ledger, count, admitted = Ledger(inventory, start=0, slots=12), len(inventory.resources), []
-        low = [0.01 + 0.1 * float(x) for x in rng.random(count)]
         functions = [
             eta_prices([float(x) for x in 1 + 5 * rng.random(count)]),
-            reserve_prices(low, [40 * x for x in low]),
+            random_reserve_prices(rng, count, high=40.0),
         ]
         posting = functions[0]
         market = ElasticKernel(ledger, posting)
         for _ in range(12):
             bid = random_bid(rng, inventory, start=ledger.start, slots=12, chunks=20)
-            posted = posting.of(ledger.used, inventory.capacity)
+            posted = posting.of(ledger.used, inventory.capacity, slots_ahead(12))
             warm, where = market.best(bid), f"seed {[seed, case]}"
             assert warm == answer(Problem(bid, inventory, ledger.start, ledger.used, posted)), where
             if warm is not None:
@@ -269,8 +270,11 @@ def test_prices_may_be_given_as_a_function() -> None:
     seed = fresh_seed()
     for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))
-        function = reserve_prices([0.1] * problem.prices.shape[2], [2.0] * problem.prices.shape[2])
-        by_array = answer(replace(problem, prices=function.of(problem.used, problem.inventory.capacity)))
+        rng = np.random.default_rng([seed, case, 1])
+        function = random_reserve_prices(rng, problem.prices.shape[2], high=20.0)
+        posted = function.of(problem.used, problem.inventory.capacity, slots_ahead(len(problem.used)))
+        assert posted == pytest.approx(all_prices(function, problem.used, problem.inventory.capacity))
+        by_array = answer(replace(problem, prices=posted))
         by_function = best_response(
             problem.bid,
             problem.inventory,

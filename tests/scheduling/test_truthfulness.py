@@ -133,7 +133,7 @@ def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyP
 
 
 def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bid, book = last_of("weighted_completion", {}, 7)
+    bid, book = last_of("weighted_completion", {"mode": "rolling"}, 7)
     asked: list[Bid] = []
     grants = WeightedCompletion.grants
 
@@ -147,10 +147,10 @@ def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch:
         return counted
 
     monkeypatch.setattr(WeightedCompletion, "grants", noted)
-    assert len(stated_values(make_policy("weighted_completion", {}), bid, book)) == 31
+    assert len(stated_values(make_policy("weighted_completion", {"mode": "rolling"}), bid, book)) == 31
     assert len(asked) <= len(book.jobs) + 2  # its turns among the others, and no weight at all
     asked.clear()
-    priced = make_policy("weighted_completion", {"lambda": 2.0})
+    priced = make_policy("weighted_completion", {"mode": "rolling", "lambda": 2.0})
     assert len(stated_values(priced, bid, book)) == len(asked) == 31
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf
+from scheduling.best_response.base import PriceOf, slots_ahead
 from scheduling.best_response.elastic.compiled import Counts, Flags
 from scheduling.best_response.elastic.tables import CheapestServers, changed_cells, mark_repeats, refresh_cheapest
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
@@ -85,7 +85,10 @@ class ElasticIndex:
             now, most = used[at, servers], capacity[servers]
             self._used[at, servers] = now
             self._free[at, servers] = most - now
-            self._unit[at, servers] = prices[at, servers] if isinstance(prices, np.ndarray) else prices.of(now, most)
+            if isinstance(prices, np.ndarray):
+                self._unit[at, servers] = prices[at, servers]
+            else:
+                self._unit[at, servers] = prices.of(now, most, at)
         self._changes += 1
         slots: Flags = np.any(cells, axis=1)
         self._changed[slots] = self._changes
@@ -143,6 +146,9 @@ class ElasticIndex:
 
 def _priced(used: Ints, capacity: Ints, prices: PriceOf) -> Floats:
     """Return the prices of all slots, T x S x R, computed only where a slot differs from the slot before."""
+    ahead = slots_ahead(len(used))
+    if prices.rises_ahead:
+        return prices.of(used, capacity, ahead)
     differs = np.append(True, np.any(used[1:] != used[:-1], axis=(1, 2)))
-    priced: Floats = prices.of(used[differs], capacity)[differs.cumsum() - 1]
+    priced: Floats = prices.of(used[differs], capacity, ahead[differs])[differs.cumsum() - 1]
     return priced

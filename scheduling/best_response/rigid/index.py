@@ -161,7 +161,11 @@ class RigidIndex:
         now, capacity = used[slots, where], self.inventory.capacity[where]
         self._used[slots, where] = now
         self._tables.free[slots, where] = capacity - now
-        self._unit[slots, where] = prices[slots, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
+        if isinstance(prices, np.ndarray):
+            self._unit[slots, where] = prices[slots, where]
+        else:
+            ahead = np.arange(slots.start, slots.stop)[:, np.newaxis]
+            self._unit[slots, where] = prices.of(now, capacity, ahead)
         if self.price_cap < math.inf:
             self._tables.free[self._unit > self.price_cap] = 0
         price_peaks(self._tables, self._unit, touched, self._peaks)

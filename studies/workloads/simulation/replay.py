@@ -14,6 +14,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from scheduling.policies.simulation import Simulation
+from scheduling.policies.standing import StandingRule
 from studies.workloads.simulation.outcome import Outcome, outcome_of
 from studies.workloads.traces.mapping import TracedBids
 
@@ -72,6 +73,7 @@ def replay(
     plan: ReplayParameters,
     *,
     progress: Progress | None = None,
+    standing: StandingRule | None = None,
 ) -> Replayed:
     """Run all bids of a trace, in order of arrival, through a policy, and let slots pass until all is complete.
 
@@ -88,7 +90,7 @@ def replay(
             raise InvalidField(
                 "architecture", f"expected jobs of an architecture that {policy.name} runs, got {bid.architecture}"
             )
-    run = Simulation(policy, RunningBook(Ledger(inventory, start=0, slots=plan.horizon)))
+    run = Simulation(policy, RunningBook(Ledger(inventory, start=0, slots=plan.horizon)), rule=standing)
     last = traced.bids[-1].arrival if traced.bids else 0
     until = last + plan.drain * plan.horizon
     waits = []
@@ -100,7 +102,7 @@ def replay(
         waits.append(perf_counter() - began)
         if progress is not None:
             progress(number, len(traced.bids))
-    while run.book.jobs and run.book.now < until:
+    while (run.book.jobs or run.standing) and run.book.now < until:
         run.advance(run.book.now + 1)
     cpu_s = process_time() - began_cpu
     return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), _timing(waits, cpu_s))

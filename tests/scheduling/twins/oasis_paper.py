@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.pricing.price_function import PriceFunction
@@ -16,7 +17,7 @@ def paper_payoff(bid: Bid, ledger: Ledger, prices: PriceFunction, worker: int = 
     inventory = ledger.inventory
     w, s = inventory.workers[worker], inventory.parameter_servers[ps]
     pace = bid.minibatches * (bid.worker_time[worker] + bid.ps_time[ps] + bid.transfer_time[worker])
-    posted = prices.of(ledger.used, inventory.capacity)
+    posted = prices.of(ledger.used, inventory.capacity, slots_ahead(len(ledger.used)))
     free = inventory.capacity - ledger.used
 
     def deploy(t: int, demand: tuple[int, ...], wanted: int, most: int) -> tuple[int, float]:

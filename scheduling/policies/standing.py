@@ -1,0 +1,129 @@
+"""Standing bids: rejected bids that are decided again later, at the prices posted then.
+
+Pure functions that a live market, a replay and a simulation share: which bids stand, until when, whose turn it is, and
+what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tries does to truthfulness.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Reason
+from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.types import Json
+from scheduling.policies.base import Granting, Policy
+
+
+@dataclass(frozen=True)
+class StandingRule:
+    """The slots in which standing bids are tried again, and how many of them.
+
+    Examples
+    --------
+    >>> from scheduling.policies.standing import StandingRule
+    >>> [slot for slot in range(10) if StandingRule(every=4).is_turn(slot)]
+    [0, 4, 8]
+    """
+
+    every: int = parameter(4, "Number of slots from one turn of standing bids to the next.", low=1, high=100_000)
+    most: int = parameter(8, "Largest number of standing bids that are tried in one turn.", low=1, high=100_000)
+    longest: float = parameter(
+        0.5, "Longest time that a bid stands after its arrival, as a share of the horizon.", low=0.0, high=1000.0
+    )
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def is_turn(self, now: int) -> bool:
+        """Return whether standing bids have a turn at the beginning of slot `now`."""
+        return now % self.every == 0
+
+    def next_turn(self, now: int) -> int:
+        """Return the first slot after `now` at whose beginning standing bids have a turn."""
+        return (now // self.every + 1) * self.every
+
+    def until(self, bid: Bid, *, horizon: int, wanted: int | None = None) -> int:
+        """Return the last slot in which the bid is tried.
+
+        `horizon` is that of the market, in slots. `wanted` is the slot that the bidder chose; None: as long as the rule
+        allows.
+        """
+        last = bid.arrival + int(self.longest * horizon)
+        return last if wanted is None else min(last, wanted)
+
+    def to_json(self) -> Json:
+        """Return every parameter by name, as plain JSON values."""
+        return parameters_to_json(self)
+
+
+@dataclass(frozen=True)
+class StandingBid:
+    """A rejected bid that is tried again."""
+
+    number: int
+    """Its place in the order of arrival; a bid that was submitted later has a larger number."""
+    bid: Bid
+    """The bid with its first arrival, from which the time to its completion is counted."""
+    tried: int
+    """The slot in which it was last decided."""
+    until: int
+    """The last slot in which it is tried."""
+
+    def ended(self, now: int) -> bool:
+        """Return whether it stands no longer in slot `now`: its last slot has passed, or finishing in `now` would be
+        worth nothing."""
+        return self.until < now or self.bid.utility.at(now + 1 - self.bid.arrival) <= 0.0
+
+
+def stands(decision: Decision) -> bool:
+    """Return whether a bid with this decision may stand: it was rejected for its price or for lack of room.
+
+    A job that no empty cluster can complete in time, or that is worth nothing by then, gains nothing by waiting.
+    """
+    return decision.reason in (Reason.PRICE, Reason.NO_ROOM)
+
+
+def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list[StandingBid]:
+    """Return the bids to try at the beginning of slot `now`, in order; none if standing bids have no turn then.
+
+    Those tried longest ago come first, and of these the one that arrived first. So the order depends on nothing that a
+    bidder states. Bids that have ended, or were decided in this slot, are left out.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import job
+    >>> from scheduling.policies.standing import StandingBid, StandingRule, turns
+    >>> waiting = [StandingBid(n, job(), tried=tried, until=9) for n, tried in enumerate([4, 0, 4, 0])]
+    >>> [one.number for one in turns(waiting, 8, StandingRule(every=4, most=3))]
+    [1, 3, 0]
+    >>> turns(waiting, 7, StandingRule(every=4))
+    []
+    """
+    if not rule.is_turn(now):
+        return []
+    able = (one for one in standing if one.tried < now and not one.ended(now))
+    return nsmallest(rule.most, able, key=lambda one: (one.tried, one.number))
+
+
+def try_again(policy: Policy, one: StandingBid, book: Book) -> Decision | None:
+    """Decide a standing bid at the prices posted now; return its admission, or None if it is rejected again.
+
+    The result is that of `policy.decide`. Where the policy can say what it grants without a receipt, a rejection needs
+    a single best response and no counter-offer.
+    """
+    if isinstance(policy, Granting) and policy.grants(book)(one.bid) is None:
+        return None
+    decision = policy.decide(one.bid, book)
+    return decision if decision.admitted else None
+
+
+def with_first_offer(admission: Decision, first: Decision) -> Decision:
+    """Return the receipt of a standing bid's admission with the offer of its first decision.
+
+    What a bid offers for an empty cluster is counted once, when it arrives. So density and standalone value stay those
+    of `first`, from which prices learned and which bounds use; the standalone value rises if more is possible by now.
+    """
+    most = max(first.standalone_value, admission.standalone_value)
+    return replace(admission, density=first.density, standalone_value=most)
