@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import elastic, offline, philly, preemptive, split_learning, weighted
+from benchmarks import elastic, offline, overload, philly, preemptive, split_learning, weighted
 from benchmarks.decision import Measurement, measure
 from benchmarks.twin import compare
 from scheduling.kernels import warm_up
@@ -46,6 +46,7 @@ def main() -> None:
         split_learning.tables(quick=quick, seed=seed),
         offline.tables(quick=quick, seed=seed),
         philly.table(files=files, quick=quick, seed=seed),
+        overload.table(quick=quick, seed=seed),
     )
     for table in tables:
         for line in table:

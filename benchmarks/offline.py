@@ -145,7 +145,7 @@ def mid_weighted(rng: np.random.Generator) -> OfflineProblem:
 
 def _rolled(drawn: Workload, covers: Covers) -> OfflineProblem:
     """Return the problem up to the rolling policy's last completion, with its schedule as the known one."""
-    policy = make_policy("weighted_completion", {})
+    policy = make_policy("weighted_completion", {"mode": "rolling"})
     done = simulate(policy, drawn.bids, Ledger(drawn.inventory, start=0, slots=400), until=4000).done
     bids = tuple(job.bid for job in done.values())
     known = sum(job.bid.utility.value * (job.completion or 0) for job in done.values())

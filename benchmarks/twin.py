@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scheduling.best_response.base import slots_ahead
 from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import eta_prices
@@ -34,7 +35,7 @@ def _race(setting: Setting, *, decisions: int, seed: int) -> tuple[float, float,
     ours, theirs, worse = [], [], 0
     for i in range(decisions):
         bid = draw_bid(setting, inventory, rng, name=str(i), arrival=i * setting.slots // (2 * decisions))
-        posted = prices.of(ledger.used, inventory.capacity)
+        posted = prices.of(ledger.used, inventory.capacity, slots_ahead(len(ledger.used)))
         began = time.thread_time()
         response = market.best(bid)
         between = time.thread_time()

@@ -86,7 +86,9 @@ def _options() -> argparse.ArgumentParser:
         help="DPS, first usable slot; default: the file's, else ge",
     )
     decide.add_argument("--model", choices=("worker", "chunk"), help="OASiS; default: worker")
-    decide.add_argument("--mode", choices=("rolling", "interval"), help="weighted completion; default: rolling")
+    decide.add_argument(
+        "--mode", choices=("rolling", "search", "interval"), help="weighted completion; default: rolling"
+    )
     decide.add_argument("--cloud", choices=RULES, help="preemptive, edge or cloud; default: jobmax")
     decide.add_argument(
         "--storage", choices=("ignored", "limited"), help="preemptive, what servers can store; default: ignored"

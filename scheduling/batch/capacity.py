@@ -106,6 +106,26 @@ def build_until(tables: CapacityTables, end: int) -> None:
 
 
 @inner
+def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
+    """Set slots before `end` back to `base`: tables of the same free capacity, in which nothing was held since."""
+    build_until(base, int(tables.clock[1]))
+    for t in range(end):
+        for s in range(tables.free.shape[1]):
+            for r in range(tables.free.shape[2]):
+                tables.free[t, s, r] = base.free[t, s, r]
+    for m in range(len(tables.room)):
+        for t in range(end):
+            tables.total[m, t] = base.total[m, t]
+            for s in range(tables.free.shape[1]):
+                tables.room[m, t, s] = base.room[m, t, s]
+        for n in range(tables.sums.shape[1]):
+            for t in range(end):
+                tables.sums[m, n, t] = base.sums[m, n, t]
+                tables.largest[m, n, t] = base.largest[m, n, t]
+    mark_changed(tables, end)
+
+
+@inner
 def refill(tables: CapacityTables, s: int, start: int, end: int) -> None:
     """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
     machines, resources = tables.types.demand.shape

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats, Ints, Json
 
+SPARE = 1024
+"""Number of results that are kept beyond twice those of the last call."""
 SLACK = 1e-9
 """Durations at most this far above a whole number of slots are rounded down; an order needs no more digits."""
 
@@ -64,18 +67,29 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
     return best
 
 
+def consumption_of(bid: Bid, ledger: Ledger) -> Consumption:
+    """Return the least consumption of a bid; the ledger caches the results."""
+    known = _cache_of(ledger)
+    old = known.get(bid.id)
+    if old is None or (old[0] is not bid and old[0] != bid) or old[1] is not ledger.inventory:
+        old = known[bid.id] = bid, ledger.inventory, least_consumption(bid, ledger.inventory)
+    return old[2]
+
+
 def consumptions(bids: Iterable[Bid], ledger: Ledger) -> dict[str, Consumption]:
-    """Return the least consumption of each bid, by id; the ledger caches the results of the last call."""
-    kept = ledger.derived.get("consumption")
-    known: dict[str, tuple[Bid, Inventory, Consumption]] = kept if isinstance(kept, dict) else {}
-    asked = {}
-    for bid in bids:
-        old = known.get(bid.id)
-        if old is None or old[0] != bid or old[1] is not ledger.inventory:
-            old = bid, ledger.inventory, least_consumption(bid, ledger.inventory)
-        asked[bid.id] = old
-    ledger.derived["consumption"] = asked
-    return {name: consumption for name, (_, _, consumption) in asked.items()}
+    """Return the least consumption of each bid, by id; the ledger caches the results."""
+    asked = {bid.id: consumption_of(bid, ledger) for bid in bids}
+    known = _cache_of(ledger)
+    if len(known) > 2 * len(asked) + SPARE:
+        ledger.derived["consumption"] = {name: known[name] for name in asked if name in known}
+    return asked
+
+
+def _cache_of(ledger: Ledger) -> dict[str, tuple[Bid, Inventory, Consumption]]:
+    known = ledger.derived.get("consumption")
+    if not isinstance(known, dict):
+        known = ledger.derived["consumption"] = {}
+    return known
 
 
 @dataclass(frozen=True)
@@ -85,13 +99,14 @@ class ConsumptionPrice:
     lambda_: float
     scale: tuple[float, ...]
     """R numbers above 0."""
+    rises_ahead: ClassVar[bool] = False
 
     @property
     def free(self) -> bool:
         """Whether every price is 0."""
         return self.lambda_ == 1.0
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         """Price of one unit for one slot, the shape of `used`; 0 where there is no capacity, and at lambda 1."""
         share = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
         prices: Floats = np.expm1(math.log(self.lambda_) * share) * np.array(self.scale)
@@ -110,6 +125,11 @@ def consumption_price(
     Consumption is measured in shares of the cluster, so one unit of a resource counts as 1 / total capacity.
     """
     least = min((c.density(weight) for weight, c in weights if weight > 0 and c.volume > 0), default=1.0)
+    return price_above(lambda_, least, inventory)
+
+
+def price_above(lambda_: float, least: float, inventory: Inventory) -> ConsumptionPrice:
+    """Return the price (11) in units in which the density `least` is 1."""
     return ConsumptionPrice(
         lambda_, tuple(least * share if share > 0 else least for share in inventory.unit_shares.tolist())
     )

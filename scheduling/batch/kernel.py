@@ -31,7 +31,9 @@ class Batch(NamedTuple):
 
     options: Options
     begin: Ints
-    """Index of the first group of each job, J + 1."""
+    """Index of the first group of each job, J."""
+    end: Ints
+    """Index after the last group of each job, J."""
     usable: Ints
     """First slot in which each job can use each server, J x S."""
     earliest: Ints
@@ -49,49 +51,117 @@ class BatchPlan(NamedTuple):
     host: Ints
     start: Ints
     end: Ints
+    turn: Ints
+    """Number of jobs that were placed before."""
     counts: Counts
     """Workers on each server, J x S."""
 
 
+class Within(NamedTuple):
+    """Groups, servers and slots from which one job may choose."""
+
+    low: int
+    high: int
+    """Groups [low, high)."""
+    option: int
+    """The option that it has to use; -1: any."""
+    last: bool
+    """Whether it takes the last servers with room, not the first."""
+    start: int
+    latest: int
+    """Starts from slot `start` to `latest`."""
+    end: int
+    """Latest completion."""
+
+
 @kernel
-def plan(tables: CapacityTables, batch: Batch, windows: Ints, out: BatchPlan) -> None:
-    """Place the jobs in each window in turn, V rows of (first slot, latest completion)."""
+def plan(tables: CapacityTables, batch: Batch, windows: Ints, later: int, most: int, out: BatchPlan) -> None:
+    """Place the jobs in each window in turn, V rows of (first slot, latest completion).
+
+    After `later` jobs that start later than the first slot of the first window, other jobs are placed only if they
+    can start in that slot. After `most` jobs nothing more is placed.
+    """
     soonest = np.zeros(len(batch.earliest), np.int64)
-    left = len(soonest)
+    placed = _placed(out)
+    until = min(len(soonest), placed + most)
     for v in range(len(windows)):
         for j in range(len(soonest)):
-            if left == 0:
+            if placed == until:
+                return
+            if later <= 0:
+                _start_at_once(tables, batch, windows[0, 0], windows[len(windows) - 1, 1], placed, until, out)
                 return
             if out.worker[j] < 0 and soonest[j] <= windows[v, 1]:
-                soonest[j] = _place(tables, batch, j, windows[v, 0], windows[v, 1], out)
-                left -= out.worker[j] >= 0
+                within = Within(batch.begin[j], batch.end[j], -1, False, windows[v, 0], FAR, windows[v, 1])
+                soonest[j] = place(tables, batch, j, within, out)
+                if out.worker[j] >= 0:
+                    out.turn[j] = placed
+                    placed += 1
+                    later -= 1 if out.start[j] > windows[0, 0] else 0
 
 
 @inner
-def _place(tables: CapacityTables, batch: Batch, j: int, start: int, end: int, out: BatchPlan) -> int:
-    """Place one job within a window and return its completion; else return a lower bound on it for later windows."""
+def _placed(out: BatchPlan) -> int:
+    """Return the number of jobs that have a place."""
+    count = 0
+    for j in range(len(out.worker)):
+        if out.worker[j] >= 0:
+            count += 1
+    return count
+
+
+@inner
+def _start_at_once(
+    tables: CapacityTables, batch: Batch, start: int, end: int, placed: int, until: int, out: BatchPlan
+) -> None:
+    """Place jobs in slot `start`, or not at all, until `until` jobs are placed."""
+    build_until(tables, start + 1)
+    for j in range(len(batch.earliest)):
+        if placed == until or not _has_room(tables, start):
+            return
+        if out.worker[j] < 0 and batch.earliest[j] <= start:
+            place(tables, batch, j, Within(batch.begin[j], batch.end[j], -1, False, start, start, end), out)
+            if out.worker[j] >= 0:
+                out.turn[j] = placed
+                placed += 1
+
+
+@inner
+def _has_room(tables: CapacityTables, t: int) -> bool:
+    """Return whether a worker of any type fits some server in slot t."""
+    room = False
+    for m in range(tables.types.pss.shape[0]):
+        room = room or tables.total[m, t] > 0
+    return room
+
+
+@inner
+def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: BatchPlan) -> int:
+    """Place one job with its earliest completion and return it; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
-    low, high = batch.begin[j], batch.begin[j + 1]
-    earliest = max(start, batch.earliest[j])
+    low, high, latest = within.low, within.high, within.latest
+    earliest = max(within.start, batch.earliest[j])
     now = FAR
     for i in range(low, high):
         complete[i] = max(complete[i], earliest + duration[i])
-        now = min(now, complete[i])
-    while now <= end:
+        if complete[i] - duration[i] <= latest:
+            now = min(now, complete[i])
+    while now <= within.end:
         build_until(tables, int(now))  # converted to int: the constant FAR would cause a second compilation
         later = FAR
         for i in range(low, high):
-            if complete[i] == now:
+            if complete[i] == now and now - duration[i] <= latest:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
                 complete[i] = _next(bounds, now - d, d)
                 if complete[i] == now:
-                    if _try(tables, batch, j, i, now - d, out):
+                    if _try(tables, batch, j, i, now - d, within, out):
                         _commit(tables, j, out)
                         return int(now)
                     complete[i] = _next(bounds, now - d + 1, d)
-            later = min(later, complete[i])
+            if complete[i] - duration[i] <= latest:
+                later = min(later, complete[i])
         now = later
     return int(now)
 
@@ -106,12 +176,14 @@ def _next(bounds: Counts, start: int, duration: int) -> int:
 
 
 @inner
-def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, out: BatchPlan) -> bool:
+def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, within: Within, out: BatchPlan) -> bool:
     """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
     m, n, end = options.worker[i], options.number[i], start + options.duration[i]
     loaded, total = False, 0
     for f in range(options.first[i], options.first[i + 1]):
+        if within.option >= 0 and within.option != f:
+            continue
         if not _may_fit(tables, options, f, m, n, start, end):
             continue
         if not loaded:
@@ -124,17 +196,18 @@ def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, out: 
             tables, tables.types.pss.shape[0] + options.ps[f], options.least[f], start, end
         ):
             continue
-        host, near, pss = _host(tables, batch, j, f, m, n, start, end, out.counts[j])
+        host, near, pss = _host(tables, batch, j, f, m, n, start, end, within.last, out.counts[j])
         if host < 0:
             continue
-        if options.spread[f] == 0 and f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]:
+        twin = f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]
+        if options.spread[f] == 0 and twin and within.option < 0 and not within.last:
             # The same machines spread, around a host of a lower number.
-            other, near_other, pss_other = _host(tables, batch, j, f + 1, m, n, start, end, out.counts[j])
+            other, near_other, pss_other = _host(tables, batch, j, f + 1, m, n, start, end, within.last, out.counts[j])
             if 0 <= other < host:
                 host, near, pss = other, near_other, pss_other
         out.worker[j], out.ps[j], out.pss[j], out.host[j] = m, options.ps[f], pss, host
         out.start[j], out.end[j] = start, end
-        _share_out(out.counts[j], n, host, near)
+        _share_out(out.counts[j], n, host, near, within.last)
         return True
     return False
 
@@ -153,15 +226,16 @@ def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, s
 
 @inner
 def _host(
-    tables: CapacityTables, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, room: Counts
+    tables: CapacityTables, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, last: bool, room: Counts
 ) -> tuple[int, int, int]:
-    """Return the first host of one option, the fewest workers on the host, and the number of PSs; host -1 if none.
+    """Return the first (or last) host of an option, the fewest workers on it, and the number of PSs; host -1 if none.
 
     `room` is how many workers fit each server throughout. A spread ring has no host: the number of servers is returned.
     """
     p, servers = batch.options.ps[f], len(room)
     if batch.options.spread[f] == 0:
-        for h in range(servers):
+        for s in range(servers):
+            h = servers - 1 - s if last else s
             if room[h] >= n and _fits(tables, h, m, n, p, 1 if p >= 0 else 0, start, end):
                 return h, n, 1
         return -1, 0, 0
@@ -170,7 +244,8 @@ def _host(
         total += min(room[s], n)
     if p < 0:
         return (servers, 0, 0) if total >= n else (-1, 0, 0)
-    for h in range(servers):
+    for s in range(servers):
+        h = servers - 1 - s if last else s
         if batch.usable[j, h] > start:
             continue
         here = min(room[h], n - 1)
@@ -209,10 +284,12 @@ def _fits(tables: CapacityTables, h: int, m: int, near: int, p: int, pss: int, s
 
 
 @inner
-def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
-    """Replace the counts by workers on each server: `near` on the host, the others on the first servers with room."""
+def _share_out(counts: Counts, n: int, host: int, near: int, last: bool) -> None:
+    """Replace the counts by workers on each server: `near` on the host, the others on the first (or last) servers with
+    room."""
     left = n - near
-    for s in range(len(counts)):
+    for i in range(len(counts)):
+        s = len(counts) - 1 - i if last else i
         if s == host:
             counts[s] = near
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scheduling.batch.consumption import ConsumptionPrice
-from scheduling.batch.planner import plan_batch, plan_idle
+from scheduling.batch.planner import Search, plan_batch, plan_idle
 from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
@@ -23,6 +23,8 @@ def pack(
     *,
     freed: Sequence[Placement] = (),
     only: str | None = None,
+    later: int | None = None,
+    search: Search | None = None,
 ) -> dict[str, Schedule]:
     """Run A_maxweight in each window in turn, with the jobs that earlier windows did not place (A_dual).
 
@@ -41,6 +43,11 @@ def pack(
         Placements in the ledger that count as free.
     only
         At price 0, the id of the one bid whose schedule is wanted; other schedules may be left out.
+    later
+        Largest number of placed jobs that start after the first slot of the first window; then, at price 0, only jobs
+        that start in that slot are placed. None: no limit.
+    search
+        At price 0, improve the plan by local search.
 
     Returns
     -------
@@ -48,14 +55,18 @@ def pack(
         Schedules of the placed bids, by bid id.
     """
     if prices.free:
-        return plan_batch(bids, ledger, windows, freed=freed, only=only) if bids else {}
+        return plan_batch(bids, ledger, windows, freed=freed, only=only, later=later, search=search) if bids else {}
     ledger = ledger.without(freed)
     placed: dict[str, Schedule] = {}
     market = RigidKernel(ledger, prices)
+    now: int | None = None
     for first, end in windows:
+        now = first if now is None else now
         for bid in bids:
             if bid.id in placed:
                 continue
+            if later is not None and sum(schedule.start > now for schedule in placed.values()) >= later:
+                return placed
             schedule = _least_cost(bid, market, first=first, end=end)
             if schedule is not None:
                 ledger.commit(schedule)

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 import numpy as np
 
-from scheduling.batch.capacity import make_tables, release
+from scheduling.batch.capacity import CapacityTables, make_tables, release
 from scheduling.batch.kernel import Batch, BatchPlan, plan
+from scheduling.batch.option_pool import OptionPool
 from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
+from scheduling.batch.search import ANY, Draft, Terms, improve
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.kernel import smallest_problem
 from scheduling.book.ledger import Ledger
@@ -18,8 +19,17 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 
-REMEMBERED = 4096
-"""Largest number of jobs whose options are cached."""
+UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the local search."""
+
+    jobs: int
+    """Number of jobs whose plan is improved."""
+    effort: int
+    """Limit of its cost, cells of tables: about a nanosecond each."""
 
 
 def plan_batch(
@@ -29,6 +39,8 @@ def plan_batch(
     *,
     freed: Iterable[Placement] = (),
     only: str | None = None,
+    later: int | None = None,
+    search: Search | None = None,
 ) -> dict[str, Schedule]:
     """Place jobs one by one in each window in turn, each with its earliest completion.
 
@@ -44,6 +56,13 @@ def plan_batch(
         Placements in the ledger that count as free: what these jobs held so far.
     only
         The id of the one bid whose schedule is returned; None for all.
+    later
+        Largest number of jobs that start after the first slot of the first window. When it is reached, other jobs are
+        placed, in order, only if they can start in that slot, with the earliest completion of these starts. None: no
+        limit.
+    search
+        Improve the plan of the jobs that are placed first by local search; the others are placed after them. None: the
+        plan is not changed.
 
     Returns
     -------
@@ -52,11 +71,12 @@ def plan_batch(
 
     Notes
     -----
-    The result is the same as committing, one by one, the `rigid.best_response` at price 0 with a utility that is
-    positive
+    Without a search the result is the same as committing, one by one, the `rigid.best_response` at price 0 with a
+    utility that is positive
     until the window ends and zero afterwards: earliest completion, then start, then the fewest workers, then the first
     worker type, PS type and host. Tables bound where a job may fit; these bounds only tighten while a batch is planned.
-    A job that does not fit even the empty cluster costs no time.
+    A job that does not fit even the empty cluster costs no time. With `later`, a job that is not placed costs less than
+    a microsecond where no machine is free in the first slot.
 
     References
     ----------
@@ -64,7 +84,7 @@ def plan_batch(
     """
     free = ledger.inventory.capacity - ledger.used
     release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
-    return _plan(bids, ledger, windows, free, only)
+    return _plan(bids, ledger, windows, free, only, later, search)
 
 
 def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
@@ -84,30 +104,72 @@ def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
 
 
 def _plan(
-    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints, only: str | None = None
+    bids: Sequence[Bid],
+    ledger: Ledger,
+    windows: Iterable[tuple[int, int]],
+    free: Ints,
+    only: str | None = None,
+    later: int | None = None,
+    search: Search | None = None,
 ) -> dict[str, Schedule]:
     """Plan on free capacity T x S x R, which is modified."""
-    if not bids:
+    spans = [(max(first - ledger.start, 0), min(end, ledger.end) - ledger.start) for first, end in windows]
+    if not bids or not spans:
         return {}
     cluster = _cluster_of(ledger)
-    start, slots = ledger.start, ledger.end - ledger.start
-    options = [cluster.options(bid) for bid in bids]
-    spans = [(max(first - start, 0), min(end - start, slots)) for first, end in windows]
+    start = ledger.start
+    batch, most = cluster.batch(bids, start)
+    within = np.array(spans, np.int64)
     out = _nothing(len(bids), free.shape[1])
-    plan(
-        make_tables(cluster.types, free, most=max((int(o.number.max(initial=1)) for o in options), default=1)),
-        _batch(bids, options, start),
-        np.array(spans, np.int64).reshape(-1, 2),
-        out,
-    )
-    placed = ((j, bid.id) for j, bid in enumerate(bids) if out.worker[j] >= 0)
+    later = UNLIMITED if later is None else later
+    base = None if search is None else make_tables(cluster.types, free.copy(), most=most)
+    tables = make_tables(cluster.types, free, most=most)
+    plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, out)
+    if search is not None and base is not None:
+        _improve(tables, base, batch, within, bids, search, out)
+        batch.complete[:] = 0
+        later -= int(((out.worker >= 0) & (out.start > within[0, 0])).sum())
+        plan(tables, batch, within, later, UNLIMITED, out)
+    placed = ((j, bids[j].id) for j in np.flatnonzero(out.worker >= 0).tolist())
     return {name: _schedule(out, j, start) for j, name in placed if only is None or name == only}
+
+
+def _improve(
+    tables: CapacityTables,
+    base: CapacityTables,
+    batch: Batch,
+    within: Ints,
+    bids: Sequence[Bid],
+    search: Search,
+    out: BatchPlan,
+) -> None:
+    """Improve the plan of the jobs that were placed, from their order and from those by weight and by its pace."""
+    placed = np.flatnonzero(out.worker >= 0)
+    turns = placed[np.argsort(out.turn[placed], kind="stable")]
+    if not len(turns):
+        return
+    weights = np.array([bid.utility.value for bid in bids])
+    groups = zip(batch.begin.tolist(), batch.end.tolist(), strict=True)
+    shortest = np.array([batch.options.duration[low:high].min(initial=UNLIMITED) for low, high in groups])
+    soonest = np.maximum(within[0, 0], batch.earliest) + shortest
+    starts = [turns, turns[np.argsort(-weights[turns], kind="stable")]]
+    starts.append(turns[np.argsort(-(weights / shortest)[turns], kind="stable")])
+    terms = Terms(
+        weights,
+        soonest.astype(np.float64),
+        np.array([within[0, 0], within[-1, 1], out.end[placed].max()]),
+        np.array([search.effort]),
+    )
+    count = len(bids)
+    draft = Draft(turns.copy(), np.full(count, ANY), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+    improve(tables, base, batch, terms, np.array(starts), draft, out)
 
 
 def warm_up() -> None:
     """Compile every kernel, or load it from disk, so that no request has to wait for it."""
     ledger, bid = smallest_problem()
-    plan_batch([bid, replace(bid, id="ring", architecture=Architecture.RING)], ledger, [(0, ledger.end)])
+    bids = [bid, replace(bid, id="ring", architecture=Architecture.RING)]
+    plan_batch(bids, ledger, [(0, ledger.end)], search=Search(jobs=2, effort=1))
 
 
 @dataclass
@@ -119,23 +181,23 @@ class _Cluster:
     types: MachineTypes
     total: int
     """Largest number of workers of one type that fit the cluster."""
-    known: dict[str, tuple[Bid, Options]] = field(default_factory=dict)
+    pool: OptionPool
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Guards `known`: quotes are answered in several threads."""
+    """Guards the pool: quotes are answered in several threads."""
+
+    def batch(self, bids: Sequence[Bid], start: int) -> tuple[Batch, int]:
+        """Return the jobs as the kernel reads them, and the largest number of workers in an option.
+
+        Only arrays of the pool that are never written again are passed on.
+        """
+        with self.lock:
+            if self.pool.full:
+                self.pool.keep(bids)
+            rows = [self.pool.row(bid) or self.pool.add(bid, self.options(bid)) for bid in bids]
+            return self.pool.batch(rows, start), max((row.most for row in rows), default=1)
 
     def options(self, bid: Bid) -> Options:
         """Return the options of a job on the empty cluster."""
-        with self.lock:
-            old = self.known.pop(bid.id, None)
-            if old is None or (old[0] is not bid and old[0] != bid):
-                old = bid, self._list(bid)
-            # The most recently used jobs come last.
-            self.known[bid.id] = old
-            while len(self.known) > REMEMBERED:
-                del self.known[next(iter(self.known))]
-            return old[1]
-
-    def _list(self, bid: Bid) -> Options:
         most = min(bid.chunks, self.total)
         if most >= self.types.pss.shape[2]:
             self.types = self.types._replace(pss=ps_counts(self.inventory, 2 * most))
@@ -155,7 +217,13 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
     types = MachineTypes(
         demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), fitting=fitting, with_ps=with_ps
     )
-    cluster = _Cluster(inventory, slots, types, total=int(fitting[: len(with_ps)].sum(axis=1).max(initial=0)))
+    cluster = _Cluster(
+        inventory,
+        slots,
+        types,
+        total=int(fitting[: len(with_ps)].sum(axis=1).max(initial=0)),
+        pool=OptionPool(servers=len(capacity)),
+    )
     ledger.derived["planner"] = cluster
     return cluster
 
@@ -172,31 +240,8 @@ def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
     return table
 
 
-def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch:
-    begin = np.array([0, *accumulate(len(o.number) for o in options)], np.int64)
-    usable = np.array([bid.delay for bid in bids], np.int64)
-    arrival = np.array([bid.arrival - start for bid in bids], np.int64)
-    usable += arrival[:, None]
-    return Batch(
-        # Most batches have one job, whose options are only read.
-        options=options[0] if len(options) == 1 else _joined(options),
-        begin=begin,
-        usable=usable,
-        earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),
-        complete=np.zeros(begin[-1], np.int64),
-    )
-
-
-def _joined(options: Sequence[Options]) -> Options:
-    """Concatenate the options of several jobs."""
-    ways = np.cumsum([0, *(len(o.ps) for o in options)])
-    first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
-    joined = Options(*(np.concatenate(part) for part in zip(*options, strict=True)))
-    return joined._replace(first=first.astype(np.int64))
-
-
 def _nothing(jobs: int, servers: int) -> BatchPlan:
-    columns: Ints = np.full((6, jobs), -1, np.int64)
+    columns: Ints = np.full((7, jobs), -1, np.int64)
     return BatchPlan._make([*columns, np.zeros((jobs, servers), np.int32)])
 
 

@@ -116,7 +116,7 @@ def _policy(options: Options, instance: WeightedInstance) -> Policy:
     name = options.policy or "weighted_completion"
     if options.mode is not None and name != "weighted_completion":
         raise InvalidField("--mode", f"expected no mode with the policy {name}, got {options.mode}")
-    policy = make_policy(name, {} if options.mode is None else {"mode": options.mode})
+    policy = make_policy(name, {"mode": options.mode or "rolling"} if name == "weighted_completion" else {})
     if instance.architecture not in policy.architectures:
         raise InvalidField("--policy", f"expected a policy that runs {instance.architecture} jobs, got {name}")
     policy.check(instance.inventory)

@@ -4,26 +4,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from scheduling.batch.consumption import Consumption, ConsumptionPrice, consumption_price, consumptions
+from scheduling.batch.consumption import Consumption, ConsumptionPrice, consumption_of, price_above
 from scheduling.batch.intervals import Interval, last_interval, next_end
 from scheduling.batch.maxweight import Windows, pack
-from scheduling.batch.planner import plan_alone
+from scheduling.batch.planner import Search, plan_alone
+from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
-from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Floats
 from scheduling.policies.base import Grant, Objective, PolicyBase, value_with
+from scheduling.policies.baselines.allocation import units_of
 from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
+from scheduling.policies.line import Line
 
 LARGEST_LAMBDA = 1e15
-Known = Mapping[str, Consumption]
-"""The least consumption of each job, by the bid's id."""
+EFFORT = 30_000_000
+"""Limit of the local search at one event, cells of tables."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ class WeightedCompletion(PolicyBase):
     """
 
     mode: str = parameter(
-        "rolling",
-        "rolling: at every event all jobs that have not started are planned again; interval: in batches at slots 1, 2, "
-        "4, 8, ..., as in the paper's Algorithm 1.",
-        choices=("rolling", "interval"),
+        "search",
+        "search: at every event jobs that have not started are planned again, the first of them by local search; "
+        "rolling: all are, without a search; interval: in batches at slots 1, 2, 4, 8, ..., as in the paper's "
+        "Algorithm 1.",
+        choices=("search", "rolling", "interval"),
     )
     order: str = parameter(
         "density",
@@ -65,6 +68,24 @@ class WeightedCompletion(PolicyBase):
         choices=("maxweight", "jain"),
     )
 
+    planned: int = parameter(
+        50,
+        "Search mode: jobs that are planned to start later; others in line have no plan, and start as soon as there is "
+        "room that these leave free.",
+        low=1,
+        high=100_000,
+    )
+    considered: int = parameter(
+        500,
+        "Search mode: jobs in line that an event looks at, the first in order; it looks at the others only while "
+        "machines are idle.",
+        low=1,
+        high=100_000,
+    )
+    searched: int = parameter(
+        8, "Search mode: jobs whose turns and machines the local search changes.", low=0, high=100
+    )
+
     name = "weighted_completion"
     title = "Weighted completion: jobs with the most weight for their size first, nobody pays"
     objective = Objective.WEIGHTED_COMPLETION
@@ -85,41 +106,37 @@ class WeightedCompletion(PolicyBase):
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit a job, with a plan if there is one; reject it only if it could never run."""
-        known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
-        new, others = Job(bid, held=(), completion=None), _open(book)
-        jobs = [*others, new]
-        prices = self._price([*book.jobs, new], known, book.inventory)
+        line = Line.of(book, self.order, Job(bid, held=(), completion=None))
+        least = consumption_of(bid, book.ledger)
+        prices = self._price(line, book)
         earliest = _on_empty(bid, book)
         if earliest is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
-            return _impossible(bid, book, known[bid.id], prices)
-        plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
+            return _impossible(bid, book, least, prices)
+        jobs, plan = self._replan(line, book, prices) if self._at_events else ([], {})
         schedule = plan.get(bid.id)
-        line = in_order([job for job in jobs if not _runs(job, plan.get(job.bid.id), book.now)], known, self.order)
         return Decision.admit(
             bid.id,
             schedule,
-            self._explain(new, schedule, book, line),
+            self._explain(line, bid, jobs, plan, book),
             slot=book.now,
             value=value_with(bid, schedule),
             standalone_value=bid.utility.at(earliest.completion - bid.arrival),
-            density=known[bid.id].densities(bid.utility.value),
+            density=least.densities(bid.utility.value),
             prices=prices.to_json(),
-            moves=_moves(others, plan) if self.mode == "rolling" else (),
+            moves=_moves(line, [job for job in jobs if job.bid.id != bid.id], plan),
         )
 
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
-        others = _open(book)
 
         def granted(bid: Bid) -> Grant | None:
             if _on_empty(bid, book) is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
                 return None
-            if self.mode != "rolling":
+            if not self._at_events:
                 return Grant(None)
-            known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
-            new = Job(bid, held=(), completion=None)
-            prices = self._price([*book.jobs, new], known, book.inventory)
-            return Grant(self._pack([*others, new], book, known, prices, only=bid.id).get(bid.id))
+            line = Line.of(book, self.order, Job(bid, held=(), completion=None))
+            _, plan = self._replan(line, book, self._price(line, book), only=bid.id)
+            return Grant(plan.get(bid.id))
 
         return granted
 
@@ -130,43 +147,80 @@ class WeightedCompletion(PolicyBase):
         """
         if self.mode != "rolling" or self.lambda_ != 1.0:
             return None
-        known, others = consumptions([*(job.bid for job in book.jobs), bid], book.ledger), _open(book)
         found = []
         for factor in factors:
             stated = replace(bid, utility=bid.utility.scaled(factor))
             new = Job(stated, held=(), completion=None)
-            found.append((in_order([*others, new], known, self.order).index(new), stated.utility.value > 0))
+            found.append((Line.of(book, self.order, new).jobs().index(new), stated.utility.value > 0))
         return found
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan again: all jobs that have not started if something ended or changed, else only jobs without a plan."""
-        jobs = _open(book)
-        if self.mode == "interval" or cause is Cause.SLOT:
-            jobs = [job for job in jobs if job.completion is None]
-        if self.mode == "interval":
-            interval = self._interval(book)
-            jobs = [job for job in jobs if interval is not None and job.bid.arrival <= interval.tau]
-        if not jobs:
-            return ()
-        known = consumptions((job.bid for job in book.jobs), book.ledger)
-        return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
+        line, slot = Line.of(book, self.order), cause is Cause.SLOT
+        if self._at_events:
+            if slot and not line.waiting.ranked:
+                return ()
+            return _moves(line, *self._replan(line, book, self._price(line, book), slot=slot))
+        interval = self._interval(book)
+        jobs = [job for job in line.jobs(planned=False) if interval is not None and job.bid.arrival <= interval.tau]
+        return _moves(line, jobs, self._pack(jobs, book, self._price(line, book))) if jobs else ()
 
     def prices(self, book: Book) -> Floats:
         """Return the price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
-        known = consumptions((job.bid for job in book.jobs), book.ledger)
-        return self._price(book.jobs, known, book.inventory).of(book.ledger.used, book.inventory.capacity)
+        price, used = self._price(Line.of(book, self.order), book), book.ledger.used
+        return price.of(used, book.inventory.capacity, slots_ahead(len(used)))
 
-    def _price(self, jobs: Iterable[Job], known: Known, inventory: Inventory) -> ConsumptionPrice:
-        return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)
+    def _price(self, line: Line, book: Book) -> ConsumptionPrice:
+        least = line.least_density if self.lambda_ > 1 or line.new is not None else 1.0
+        return price_above(self.lambda_, least, book.inventory)
+
+    @property
+    def _at_events(self) -> bool:
+        """Whether jobs are planned at every event."""
+        return self.mode != "interval"
+
+    def _replan(
+        self, line: Line, book: Book, prices: ConsumptionPrice, *, only: str | None = None, slot: bool = False
+    ) -> tuple[list[Job], dict[str, Schedule]]:
+        """Plan the jobs of the line again; if only a slot passed, those without a plan.
+
+        Return the jobs that may have a plan, and their plan.
+        """
+        if self.mode == "rolling":
+            jobs = line.jobs(planned=not slot)
+            return jobs, self._pack(jobs, book, prices, only=only)
+        jobs = line.jobs(planned=not slot, most=self.considered)
+        freed = [p for job in jobs for p in job.held]
+        placed = pack(
+            [_rest(job, book.now) for job in jobs],
+            book.ledger,
+            prices,
+            doubling(book.now, book.ledger.end),
+            freed=freed,
+            later=max(0, self.planned - len(line.planned)) if slot else self.planned,
+            search=Search(self.searched, EFFORT) if self.searched and not slot else None,
+        )
+        if len(line.waiting.ranked) <= self.considered or not _idle(book, freed, placed.values()):
+            return jobs, placed
+        left = line.jobs_after(self.considered)
+        ledger = book.ledger.without(freed)
+        ledger.restore(placed.values())
+        rest = [_rest(job, book.now) for job in left]
+        return [*jobs, *left], placed | pack(rest, ledger, prices, doubling(book.now, ledger.end), later=0)
 
     def _pack(
-        self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice, *, only: str | None = None
+        self,
+        jobs: Sequence[Job],
+        book: Book,
+        prices: ConsumptionPrice,
+        *,
+        only: str | None = None,
     ) -> dict[str, Schedule]:
-        """Place jobs in the capacity that other jobs leave free; jobs that do not fit are left out.
+        """Place jobs, in the given order, in the capacity that other jobs leave free; some may be left out.
 
         If every price is 0, `only` may name the one bid whose schedule is wanted.
         """
-        bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
+        bids = [_rest(job, book.now) for job in jobs]
         freed = [p for job in jobs for p in job.held]
         placed = self._select(bids, book.ledger, prices, self._windows(book), freed, only)
         interval = self._interval(book) if self.mode == "interval" else None
@@ -193,7 +247,7 @@ class WeightedCompletion(PolicyBase):
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
         """Yield first slot and latest completion of each call of A_maxweight."""
         now, end = book.now, book.ledger.end
-        if self.mode == "rolling":
+        if self._at_events:
             return doubling(now, end)
         interval = self._interval(book)
         if interval is None:
@@ -206,32 +260,24 @@ class WeightedCompletion(PolicyBase):
     def _interval(self, book: Book) -> Interval | None:
         return last_interval(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
 
-    def _explain(self, new: Job, schedule: Schedule | None, book: Book, waiting: Sequence[Job]) -> str:
-        many = len(waiting)
-        place = waiting.index(new) + 1 if new in waiting else 0
-        line = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
+    def _explain(self, line: Line, bid: Bid, jobs: Iterable[Job], plan: Mapping[str, Schedule], book: Book) -> str:
+        schedule = plan.get(bid.id)
+        started = {name for name, planned in plan.items() if planned.start == book.now}
+        place, many = line.place_of_new(job for job in jobs if job.bid.id in started)
+        where = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
         if schedule is None and self.mode == "interval":
             ends = next_end(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
-            return f"Admitted: it is {line}, and is planned with others when slot {ends} is over. Nobody pays here."
-        if schedule is None:
-            what = f"it is {line}, without a planned start, as it has no room before slot {book.ledger.end} yet"
+            return f"Admitted: it is {where}, and is planned with others when slot {ends} is over. Nobody pays here."
+        if schedule is None and self.mode == "search" and _starting_later(plan, book.now) >= self.planned:
+            what = f"it is {where}, without a planned start, as {self.planned} others are planned first"
+        elif schedule is None:
+            what = f"it is {where}, without a planned start, as it has no room before slot {book.ledger.end} yet"
         elif schedule.start == book.now:
             what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
         else:
             start, completion = schedule.start, schedule.completion
-            what = f"it is {line}, planned to start in slot {start} and to be complete at slot {completion}"
+            what = f"it is {where}, planned to start in slot {start} and to be complete at slot {completion}"
         return f"Admitted: {what}. This is a plan, which can change until the job has started. Nobody pays here."
-
-
-def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
-    """Sort jobs by density, weight, size or arrival; equal jobs by arrival, then in the given order."""
-
-    def rank(job: Job) -> tuple[float, int]:
-        weight, least = job.bid.utility.value, known[job.bid.id]
-        merit = {"density": least.density(weight), "weight": weight, "size": -least.volume, "arrival": 0.0}[order]
-        return -merit, job.bid.arrival
-
-    return sorted(jobs, key=rank)
 
 
 def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
@@ -244,29 +290,33 @@ def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
     yield now, end
 
 
-def _open(book: Book) -> list[Job]:
-    """Return the jobs that may be planned: those that have not started, and those that another policy left paused."""
-    return [job for job in book.jobs if not job.bound and (job.completion is None or not job.started(book.now))]
+def _starting_later(plan: Mapping[str, Schedule], now: int) -> int:
+    return sum(schedule.start > now for schedule in plan.values())
 
 
-def _runs(job: Job, new: Schedule | None, now: int) -> bool:
-    """Whether the job has started, or starts now under a new plan."""
-    return job.started(now) or (new is not None and new.start == now)
+def _idle(book: Book, freed: Iterable[Placement], placed: Iterable[Schedule]) -> bool:
+    """Return whether a worker of some type fits a server now, when `freed` is free and `placed` is not."""
+    inventory, now = book.inventory, book.now
+    free = inventory.capacity - book.ledger.used[0]
+    free = free + units_of((p for p in freed if p.start <= now < p.end), inventory)
+    free = free - units_of((p for one in placed for p in one.placements if p.start <= now < p.end), inventory)
+    return any(bool((free >= demand).all(axis=1).any()) for demand in inventory.worker_demand)
 
 
 def _rest(job: Job, now: int) -> Bid:
     """Return the remaining work of a job: all of it unless the job was paused."""
-    if not job.started(now):
+    if not job.held or not job.started(now):
         return job.bid
     left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
     chunks = max(1, min(job.bid.chunks, left))
     return replace(job.bid, epochs=1, chunks=chunks, minibatches=max(1, ceil(left / chunks)))
 
 
-def _moves(jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
-    """Return the moves of jobs that have not started, or are paused, under a new plan."""
-    rows = ((job, plan.get(job.bid.id)) for job in jobs)
-    return tuple(Move(job.bid.id, new) for job, new in rows if not _same(job, new))
+def _moves(line: Line, jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
+    """Return the moves of these jobs under a new plan, in order of admission."""
+    moved = [job for job in jobs if not _same(job, plan.get(job.bid.id))]
+    moved.sort(key=lambda job: line.places[id(job)])
+    return tuple(Move(job.bid.id, plan.get(job.bid.id)) for job in moved)
 
 
 def _same(job: Job, new: Schedule | None) -> bool:

@@ -35,7 +35,7 @@ MODULES = {
 """A module of each group that no other group calls."""
 LARGE = (
     (elastic_search, "_search", "_search_relevant", "search"),
-    (batch_kernel, "_host", "_place", "_try", "plan"),
+    (batch_kernel, "_host", "place", "_try", "plan"),
     (rigid_placement, "evaluate_spread", "evaluate_together"),
     (capacity, "build_until", "fits_one", "recompute"),
     (rigid_search, "improve", "search"),

@@ -16,13 +16,14 @@ from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
-from scheduling.batch.planner import plan_alone, plan_batch, plan_idle
+from scheduling.batch.planner import Search, plan_alone, plan_batch, plan_idle
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
 from scheduling.book.ledger import Ledger
 from scheduling.kernels import warm_up
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 from scheduling.model.utility import Constant
@@ -82,6 +83,58 @@ def test_it_places_as_best_responses_one_by_one_would() -> None:
         assert found == planner_slow.plan_batch(bids, ledger, windows), f"seed {[seed, case]}"
         placed += len(found)
     assert placed > rounds(25)
+
+
+def test_beyond_the_limit_of_later_starts_jobs_start_at_once_or_not_at_all() -> None:
+    seed, at_once, unplaced = fresh_seed(), 0, 0
+    for case in range(rounds(75)):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, windows = a_batch(rng, ledger, "job", most=12), doubling_windows(ledger)
+        later = int(rng.integers(0, 3))
+        found = plan_batch(bids, ledger, windows, later=later)
+        first = planner_slow.plan_batch(bids, ledger, windows, later=later)
+        assert {name: found[name] for name in first} == first, f"seed {[seed, case]}"
+        others = {name: one for name, one in found.items() if name not in first}
+        assert all(one.start == ledger.start for one in others.values()), f"seed {[seed, case]}"
+        for schedule in found.values():
+            ledger.commit(schedule)
+        left = [bid for bid in bids if bid.id not in found]
+        if sum(one.start > ledger.start for one in found.values()) >= later:
+            for bid in left:
+                soonest = planner_slow.plan_batch([bid], ledger, [(ledger.start, ledger.end)])
+                assert all(one.start > ledger.start for one in soonest.values()), f"seed {[seed, case]}"
+        at_once, unplaced = at_once + len(others), unplaced + len(left)
+    assert at_once > rounds(10)
+    assert unplaced > rounds(10)
+
+
+def doubling_windows(ledger: Ledger) -> list[tuple[int, int]]:
+    return [(ledger.start, min(ledger.start + 2**i, ledger.end)) for i in range(1, 7)]
+
+
+def test_a_search_never_raises_the_total_and_never_takes_a_machine_twice() -> None:
+    seed, better = fresh_seed(), 0
+    for case in range(rounds(75)):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, windows = a_batch(rng, ledger, "job"), doubling_windows(ledger)
+        weights = {bid.id: float(rng.integers(1, 9)) for bid in bids}
+        bids = [replace(bid, utility=Constant(weights[bid.id])) for bid in bids]
+        plain = plan_batch(bids, ledger, windows)
+        found = plan_batch(bids, ledger, windows, search=Search(jobs=len(bids), effort=10**7))
+        assert len(found) >= len(plain), f"seed {[seed, case]}"
+        if len(found) == len(plain) == len(bids):
+            totals = [sum(weights[name] * one.completion for name, one in each.items()) for each in (plain, found)]
+            assert totals[1] <= totals[0] + 1e-6, f"seed {[seed, case]}"
+            better += totals[1] < totals[0] - 1e-6
+        for bid in bids:
+            if bid.id in found:
+                ledger.commit(found[bid.id])
+                assert work_done(bid, found[bid.id].placements, until=found[bid.id].completion) >= bid.work
+                for p in found[bid.id].placements:
+                    assert p.start >= max(bid.arrival + bid.delay[p.server], ledger.start)
+    assert better > 0
 
 
 def test_what_jobs_give_up_counts_as_free() -> None:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from time import thread_time
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 import pytest
 from numba import njit
 
+from scheduling.best_response.base import slots_ahead
 from scheduling.best_response.rigid import index as rigid_index
 from scheduling.best_response.rigid.bounds import cheapest_slots
 from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidKernel, best_response, smallest_problem
@@ -21,10 +22,11 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant, Linear
-from scheduling.pricing.price_function import eta_prices, reserve_prices
+from scheduling.pricing.price_function import eta_prices
 from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import rigid_exact, rigid_milp
+from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem, Window
 
@@ -237,17 +239,16 @@ def a_market(rng: np.random.Generator) -> RigidKernel:
     inventory = random_inventory(rng)
     ledger = Ledger(inventory, start=0, slots=10)
     count = len(inventory.resources)
-    low = [0.01 + 0.1 * float(x) for x in rng.random(count)]
     functions = [
         eta_prices([float(x) for x in 1 + 5 * rng.random(count)]),
-        reserve_prices(low, [4 * x for x in low]),
+        random_reserve_prices(rng, count, high=4.0),
     ]
     return RigidKernel(ledger, functions[int(rng.integers(2))], tail=int(rng.integers(2)))
 
 
 def as_problem(market: RigidKernel, rng: np.random.Generator) -> Problem:
     ledger = market.ledger
-    prices: Floats = market.prices.of(ledger.used, ledger.inventory.capacity)
+    prices: Floats = market.prices.of(ledger.used, ledger.inventory.capacity, slots_ahead(len(ledger.used)))
     bid = random_bid(rng, ledger.inventory, start=ledger.start, slots=10)
     return Problem(bid, ledger.inventory, ledger.start, ledger.used, prices, tail=market.tail)
 
@@ -271,12 +272,34 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
             elif event < 0.4 and admitted:
                 ledger.release(admitted.pop(), from_slot=ledger.start)
             elif event < 0.5:
-                market = replace(
-                    market,
-                    prices=reserve_prices(
-                        [0.1] * len(ledger.inventory.resources), [1.0] * len(ledger.inventory.resources)
-                    ),
-                )
+                market = replace(market, prices=random_reserve_prices(rng, len(ledger.inventory.resources), high=10.0))
+
+
+def test_at_prices_that_rise_with_the_time_ahead_the_kernel_equals_the_twin() -> None:
+    seed, answered = fresh_seed(), 0
+    for case in range(rounds(60)):
+        rng = np.random.default_rng([seed, case])
+        problem = random_problem(rng)
+        function = random_reserve_prices(rng, problem.prices.shape[2], high=30.0)
+        problem = replace(problem, prices=all_prices(function, problem.used, problem.inventory.capacity))
+        index = RigidIndex(problem.inventory, len(problem.used))
+        for used in (np.zeros_like(problem.used), problem.used):
+            # The second time only what changed is priced again.
+            response = best_response(
+                problem.bid,
+                problem.inventory,
+                start=problem.start,
+                used=used,
+                prices=function,
+                first_start=problem.first_start,
+                tail=problem.tail,
+                index=index,
+            )
+        found = rigid_exact.best(problem)
+        payoffs = [0.0 if one is None else one.payoff for one in (found, response)]
+        answered += payoffs[0] > 0
+        assert near(payoffs[0], payoffs[1], 0.0 if found is None else found.cost), f"seed {[seed, case]}"
+    assert answered > rounds(6)
 
 
 def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> None:
@@ -360,9 +383,10 @@ def test_durations_too_large_for_machine_integers_are_still_exact() -> None:
 class Fixed:
     """The same prices whatever is used."""
 
+    rises_ahead: ClassVar[bool] = False
     prices: Floats
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         return np.where(capacity > 0, self.prices, 0.0)
 
 
@@ -370,7 +394,9 @@ class Fixed:
 class Twice:
     """Prices by a function that is not the core's own."""
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    rises_ahead: ClassVar[bool] = False
+
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         return np.where(capacity > 0, 2.0 * used, 0.0)
 
 
@@ -378,9 +404,10 @@ class Twice:
 class Rising:
     """Prices that rise a little with what is used, and how many servers were priced each time."""
 
+    rises_ahead: ClassVar[bool] = False
     asked: list[int] = field(default_factory=list)
 
-    def of(self, used: Ints, capacity: Ints) -> Floats:
+    def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
         self.asked.append(used.shape[1])
         return np.where(capacity > 0, 4.0 + used / (capacity + 1), 0.0)
 
@@ -443,7 +470,8 @@ def test_no_machine_costs_less_in_any_slot_than_the_bound_and_some_cost_as_much(
 
 def test_prices_may_be_given_as_a_function() -> None:
     problem = random_problem(np.random.default_rng(4))
-    by_array = answer(replace(problem, prices=Twice().of(problem.used, problem.inventory.capacity)), -np.inf)
+    prices = Twice().of(problem.used, problem.inventory.capacity, slots_ahead(len(problem.used)))
+    by_array = answer(replace(problem, prices=prices), -np.inf)
     index = RigidIndex(problem.inventory, len(problem.used))
     by_function = best_response(
         problem.bid,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.batch.consumption import ConsumptionPrice, consumptions
+from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.intervals import last_interval, next_end
 from scheduling.batch.maxweight import pack
 from scheduling.book.ledger import Ledger
@@ -18,8 +18,9 @@ from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.utility import Constant
+from scheduling.policies.line import Line
 from scheduling.policies.simulation import Simulation, simulate
-from scheduling.policies.weighted_completion import WeightedCompletion, in_order
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
 from tests.data.make.weighted import random_sequence
 from tests.draws import fresh_seed
@@ -27,7 +28,7 @@ from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
 from tests.scheduling.twins.documents.weighted import Cluster, by_intervals, rolling
 
 DRAWN = 8
-ROLLING = WeightedCompletion()
+ROLLING = WeightedCompletion(mode="rolling")
 LITERAL = WeightedCompletion(mode="interval")
 CHAINED = WeightedCompletion(mode="interval", batches="chained")
 SEQUENCES = weighted_cases(keep=is_sequence)
@@ -89,8 +90,8 @@ def test_every_batch_has_the_expected_weight(path: Path, order: str, key: str) -
     scale = (instance.kappa,) * len(instance.inventory.resources)
     for prices in (ConsumptionPrice(1.0, scale), ConsumptionPrice(instance.lambda_, scale)):
         ledger = instance.ledger()
-        ordered = in_order(jobs, consumptions((job.bid for job in jobs), ledger), order)
-        placed = pack([job.bid for job in ordered], ledger, prices, [(1, instance.tau)])
+        book = RunningBook(ledger, jobs={job.bid.id: job for job in jobs})
+        placed = pack([job.bid for job in Line.of(book.view(), order).jobs()], ledger, prices, [(1, instance.tau)])
         assert sum(job.bid.utility.value for job in jobs if job.bid.id in placed) == want
 
 
@@ -249,7 +250,7 @@ def test_no_job_starves_where_intervals_cannot_grow(book: RunningBook, policy: W
 def test_the_price_rises_with_use_and_is_nothing_at_lambda_1(book: RunningBook) -> None:
     arrive(book, job("a", 6, 3))
     assert not ROLLING.prices(book.view()).any()
-    priced = WeightedCompletion(lambda_=100.0).prices(book.view())
+    priced = WeightedCompletion(mode="rolling", lambda_=100.0).prices(book.view())
     # A worker and a PS take 1 of 1 and 2 of 2 units for 3 slots: volume 6 at weight 6, so density 1.
     assert priced[0, 0] == pytest.approx([99.0, 99.0 / 2])
     assert not priced[3:].any()
@@ -263,3 +264,56 @@ def test_a_wrong_parameter_is_named(field: str, parameters: dict[str, Any]) -> N
     with pytest.raises(InvalidField) as error:
         make_policy("weighted_completion", parameters)
     assert error.value.field == field
+
+
+SEARCH = WeightedCompletion()
+UNSEARCHED = WeightedCompletion(searched=0)
+
+
+@pytest.mark.parametrize("arch", ["ps", "ring"])
+def test_without_a_search_a_short_line_has_the_plans_of_rolling(arch: str) -> None:
+    first = fresh_seed()
+    for seed in range(first, first + DRAWN):
+        instance = read_weighted(random_sequence(arch, seed))
+        plain, limited = run(instance, ROLLING), run(instance, UNSEARCHED)
+        assert limited.moves == plain.moves, f"seed {seed}"
+        assert [one.to_json() for one in limited.decisions] == [one.to_json() for one in plain.decisions], (
+            f"seed {seed}"
+        )
+
+
+@pytest.mark.parametrize("policy", [WeightedCompletion(planned=2, considered=4), WeightedCompletion(planned=1)])
+def test_in_a_long_line_few_are_planned_and_no_machine_waits_for_a_job(
+    book: RunningBook, policy: WeightedCompletion
+) -> None:
+    going = Simulation(policy, book)
+    for number in range(12):
+        going.arrive(job(f"job{number}", 1 + number % 5, 1 + number % 3))
+        later = [one for one in book.jobs.values() if one.held and one.held[0].start > book.now]
+        assert len(later) <= policy.planned
+    while book.jobs:
+        assert book.ledger.used[0, 0, 0] == 1, f"slot {book.now}: the worker is idle while jobs wait"
+        going.advance(book.now + 1)
+    assert len(going.done) == 12
+    assert book.now == 1 + sum(1 + number % 3 for number in range(12))
+
+
+def test_the_receipt_says_that_others_are_planned_first(book: RunningBook) -> None:
+    policy = WeightedCompletion(planned=1)
+    for name, weight in (("running", 9), ("planned", 6)):
+        arrive(book, job(name, weight, 3), policy)
+    explanation = arrive(book, job("waiting", 1, 3), policy).explanation
+    assert "number 2 of the 2 jobs in line, without a planned start, as 1 others are planned first" in explanation
+
+
+def test_a_search_lets_a_job_leave_machines_to_the_next() -> None:
+    # The first could take all four workers for three slots. On two of them it takes six, and the others start at once.
+    server = dict(ONE_SERVER, servers=[[4, 0]], workers=[[1, 0]], arch="ring", pss=[])
+    row = {"a": 1, "w": 10, "E": 1, "D": 4, "K": 3, "v": ["1"], "U": "0", "comm": ["0"]}
+    small = dict(row, D=1, K=4, w=9)
+    instance = read_weighted(dict(server, jobs=[dict(row, id="wide"), dict(small, id="b"), dict(small, id="c")]))
+    totals = {}
+    for policy in (ROLLING, SEARCH):
+        done = completions(run(instance, policy))
+        totals[policy.mode] = sum(bid.utility.value * done[bid.id] for bid in instance.bids)
+    assert totals["search"] < totals["rolling"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scheduling.batch.consumption import consumption_price, consumptions, least_consumption
+from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
@@ -93,6 +94,6 @@ def test_the_price_is_counted_in_the_least_density_there_is() -> None:
     instance = random_instance(np.random.default_rng(4), Architecture.PS)
     inventory = instance.inventory
     weights = [(bid.utility.value, least_consumption(bid, inventory)) for bid in instance.bids]
-    full = consumption_price(10.0, weights, inventory).of(inventory.capacity[None], inventory.capacity)
+    full = consumption_price(10.0, weights, inventory).of(inventory.capacity[None], inventory.capacity, slots_ahead(1))
     least = min(consumption.density(weight) for weight, consumption in weights)
     assert full[0] * inventory.capacity.sum(axis=0) == pytest.approx(np.full(inventory.capacity.shape, 9 * least))

@@ -1,5 +1,6 @@
 """Rolling, chained and literal against the proven optimum of tiny instances, drawn again at each run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.scheduling.twins.weighted_optimum import least_total
 
 SEQUENCES = weighted_cases(keep=is_sequence)
 DRAWN = 150
+ROLLING = WeightedCompletion(mode="rolling")
 
 
 def total(instance: WeightedInstance, policy: WeightedCompletion) -> float:
@@ -41,17 +43,31 @@ def test_rolling_is_within_a_twentieth_of_the_optimum_in_the_mean(architecture: 
     ratios = []
     for _ in range(DRAWN):
         instance = random_instance(rng, architecture, jobs=int(rng.integers(3, 5)))
-        rolling = total(instance, WeightedCompletion())
+        rolling = total(instance, ROLLING)
         ratios.append(rolling / least_total(instance.bids, instance.inventory, at_most=rolling))
     assert min(ratios) >= 1 - 1e-9, f"seed {seed}: better than the optimum"
     assert np.mean(ratios) <= 1.05, f"seed {seed}: {np.mean(ratios):.3f} in the mean"
 
 
 @pytest.mark.parametrize("architecture", Architecture)
+def test_a_search_over_jobs_that_are_all_there_is_within_a_hundredth_of_the_optimum(architecture: Architecture) -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    ratios = []
+    for _ in range(DRAWN // 5):
+        drawn = random_instance(rng, architecture, jobs=int(rng.integers(3, 6)))
+        instance = replace(drawn, bids=tuple(replace(bid, arrival=1) for bid in drawn.bids))
+        found = total(instance, WeightedCompletion())
+        ratios.append(found / least_total(instance.bids, instance.inventory, at_most=found))
+    assert min(ratios) >= 1 - 1e-9, f"seed {seed}: better than the optimum"
+    assert np.mean(ratios) <= 1.01, f"seed {seed}: {np.mean(ratios):.4f} in the mean"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
 def test_chained_intervals_are_better_than_literal_ones_and_worse_than_rolling(architecture: Architecture) -> None:
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
-    policies = [WeightedCompletion()] + [WeightedCompletion(mode="interval", batches=b) for b in ("chained", "literal")]
+    policies = [ROLLING] + [WeightedCompletion(mode="interval", batches=b) for b in ("chained", "literal")]
     drawn = [random_instance(rng, architecture) for _ in range(20)]
     rolling, chained, literal = ([total(instance, policy) for instance in drawn] for policy in policies)
     assert sum(rolling) < sum(chained) < sum(literal), f"seed {seed}"

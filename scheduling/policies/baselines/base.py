@@ -42,9 +42,13 @@ class Baseline(PolicyBase):
     def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
         """Return the reason and the explanation if a new job that could run is rejected; None if it is admitted."""
 
+    def pass_state(self, book: Book, new: Job | None = None) -> PassState:
+        """Return a plan in progress, in which `new` is the new job."""
+        return PassState(book, pause=self.pause, new=new)
+
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit a job, running or in line; reject it only if it could never run or `refuse` rejects it."""
-        floor = PassState(book, pause=self.pause, new=Job(bid, held=(), completion=None))
+        floor = self.pass_state(book, Job(bid, held=(), completion=None))
         density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
         if not self.can_run(bid, floor):
             return _impossible(bid, book, density, self.machines)
@@ -70,7 +74,7 @@ class Baseline(PolicyBase):
         """Return moves for the jobs whose machines change."""
         if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
             return ()
-        floor = PassState(book, pause=self.pause)
+        floor = self.pass_state(book)
         self.arrange(floor, cause)
         return floor.moves()
 

@@ -83,6 +83,8 @@ class Cache:
     """Gangs by the bid's id and the way in which they were found."""
     sizes: dict[tuple[int, int | None, int], GangUnits] = field(default_factory=dict)
     """Units by worker type, PS type and count."""
+    uploads: dict[str, tuple[Bid, int]] = field(default_factory=dict)
+    """Slot from which a job can use every server, by the bid's id."""
     rows: dict[str, tuple[object, RankedJobs]] = field(default_factory=dict)
     """The last waiting and running jobs, in the order of a policy."""
 
@@ -110,6 +112,15 @@ class Cache:
             if len(self.gangs) >= MOST:
                 self.gangs = {}
             kept = self.gangs[bid.id, way] = bid, find()
+        return kept[1]
+
+    def uploaded(self, bid: Bid) -> int:
+        """Return the slot from which a job can use every server."""
+        kept = self.uploads.get(bid.id)
+        if kept is None or kept[0] is not bid:
+            if len(self.uploads) >= MOST:
+                self.uploads = {}
+            kept = self.uploads[bid.id] = bid, bid.arrival + max(bid.delay, default=0)
         return kept[1]
 
     def ideal_gang(self, bid: Bid) -> Gang | None:

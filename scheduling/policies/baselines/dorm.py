@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 
 import numpy as np
@@ -71,22 +71,22 @@ class Dorm(Baseline):
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Divide the cluster, and give jobs the machines that are new."""
         only_starts = cause is Cause.SLOT
-        rows = [(task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order]
-        known = [(task, gang) for task, gang in rows if gang is not None]
-        waiting = [(task, gang) for task, gang in known if not task.running and task.usable.any()]
-        if not waiting and (
-            only_starts or all(task.workers == gang.bid.chunks for task, gang in known if task.running)
-        ):
+        if only_starts and not any(_can_use_some(task, floor) for task in floor.uploading()):
             return
-        if only_starts and all(task.uploaded < floor.now for task, _ in waiting):
-            return
-        able = ((task, counts) for task, gang in waiting if (counts := _counts(task, gang, floor)))
-        first = dict(islice(able, self.considered))
-        chosen = [
-            (task, gang, _counts(task, gang, floor) if task.running else first[task])
-            for task, gang in known
-            if task.running or task in first
+        running = [
+            (task, gang, _counts(task, gang, floor))
+            for task in floor.running_now()
+            if (gang := floor.memory.ideal_gang(task.job.bid)) is not None
         ]
+        # A job is looked at only until enough are found, as there may be thousands.
+        waiting = (task for task in floor.in_line() if _can_use_some(task, floor))
+        soonest = next(waiting, None)
+        if soonest is None and all(task.workers == gang.bid.chunks for task, gang, _ in running):
+            return
+        new = chain([] if soonest is None else [soonest], waiting)
+        ganged = ((task, floor.memory.ideal_gang(task.job.bid)) for task in new)
+        able = ((task, gang, counts) for task, gang in ganged if gang and (counts := _counts(task, gang, floor)))
+        chosen = sorted([*running, *islice(able, self.considered)], key=lambda row: floor.turn(row[0].job))
         requests = _requests(chosen, floor, only_starts=only_starts)
         movable = [
             task for (task, _, _), request in zip(chosen, requests, strict=True) if request.held and not request.fixed
@@ -137,6 +137,11 @@ def workers_in_time(gang: Gang, left: Fraction, slots: int) -> tuple[range, ...]
     if not several:
         return (range(1, 2),)
     return (range(1, several.stop),) if several.start == 2 else (range(1, 2), several)
+
+
+def _can_use_some(task: PassJob, floor: PassState) -> bool:
+    """Whether a waiting job could use some server now, if machines there were free."""
+    return not task.running and bool(task.usable.any()) and floor.memory.ideal_gang(task.job.bid) is not None
 
 
 def _counts(task: PassJob, gang: Gang, floor: PassState) -> tuple[range, ...]:

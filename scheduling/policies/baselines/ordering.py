@@ -34,7 +34,7 @@ class InTurn(Baseline):
 
     def _start(self, floor: PassState) -> None:
         """Start jobs in order of key; no machines were released, so only jobs that were uploaded may have a place."""
-        ranked = (self._ranked(task.job, floor) for task in floor.in_line() if task.uploaded >= floor.now)
+        ranked = (self._ranked(task.job, floor) for task in floor.uploading() if not task.running)
         for one in sorted((one for one in ranked if one is not None), key=attrgetter("turn")):
             if floor.full:
                 return

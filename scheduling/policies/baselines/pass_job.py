@@ -53,11 +53,6 @@ class PassJob:
         """Exact number of mini-batches left."""
         return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
 
-    @property
-    def uploaded(self) -> int:
-        """Slot from which the job can use every server."""
-        return self.job.bid.arrival + max(self.job.bid.delay, default=0)
-
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         """Servers to which the upload has ended, S flags."""

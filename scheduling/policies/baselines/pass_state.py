@@ -63,7 +63,11 @@ class PassState:
 
     def by_arrival(self, jobs: Iterable[Job]) -> list[Job]:
         """Return these jobs in order of arrival, then of admission."""
-        return sorted(jobs, key=lambda job: (job.bid.arrival, self.admitted[job.bid.id]))
+        return sorted(jobs, key=self.turn)
+
+    def turn(self, job: Job) -> tuple[int, int]:
+        """Return the key that sorts jobs by arrival, then by admission."""
+        return job.bid.arrival, self.admitted[job.bid.id]
 
     @cached_property
     def admitted(self) -> dict[str, int]:
@@ -96,6 +100,10 @@ class PassState:
         """Yield the jobs of the line that wait; only these may be started meanwhile."""
         return (task for task in map(self.meet, self.line) if not task.running)
 
+    def uploading(self) -> list[PassJob]:
+        """Return the jobs of the line whose upload to some server ends in this slot or later."""
+        return [self.meet(job) for job in self.line if self.memory.uploaded(job.bid) >= self.now]
+
     def runs(self, job: Job) -> bool:
         """Whether a job that ran before the plan began still runs."""
         task = self._met.get(job.bid.id)
@@ -122,11 +130,15 @@ class PassState:
         """Run a waiting job as this gang from now to its end, if the gang fits; return whether it does."""
         if not self.may_fit(gang):
             return False
-        machines = find_place(gang, self.room, task.left, usable=task.usable, lost=task.lost())
+        machines = self.find_place(task, gang)
         if machines is None:
             return False
         self.put(task, machines, gang)
         return True
+
+    def find_place(self, task: PassJob, gang: Gang) -> Machines | None:
+        """Find machines for a waiting job's gang from now to its end, packed; None if there are none."""
+        return find_place(gang, self.room, task.left, usable=task.usable, lost=task.lost())
 
     def put(self, task: PassJob, machines: Machines, gang: Gang) -> None:
         """Run a waiting job on these machines, which must be free, from now to its end."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from operator import is_
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -44,16 +44,31 @@ class Ranked(NamedTuple):
     """Units that it holds now on all servers together, R numbers."""
 
 
+class Sortable(Protocol):
+    """A job and the key by which it is sorted."""
+
+    @property
+    def turn(self) -> Any:
+        """The sort key: the least is first."""
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+
+
+One = TypeVar("One", bound=Sortable)
+
+
 @dataclass(frozen=True)
-class RankedJobs:
-    """Jobs by priority. It is immutable because quotes are answered in several threads."""
+class OrderedJobs(Generic[One]):
+    """Jobs by a sort key. It is immutable because quotes are answered in several threads."""
 
     jobs: tuple[Job, ...] = ()
     """All jobs, in an order in which ties are in order of admission."""
-    ranked: tuple[Ranked, ...] = ()
+    ranked: tuple[One, ...] = ()
     """The jobs that are not impossible, by priority."""
 
-    def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> "RankedJobs":
+    def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], One | None]) -> Self:
         """Return the order of other jobs: O(n) to find arrivals and departures, and one search for each arrival.
 
         Parameters
@@ -65,12 +80,15 @@ class RankedJobs:
         """
         if len(jobs) == len(self.jobs) and all(map(is_, jobs, self.jobs)):
             return self
-        place = {id(job): number for number, job in enumerate(jobs)}
-        before = {id(job) for job in self.jobs}
-        ranked = [one for one in self.ranked if id(one.job) in place]
-        came = [one for one in (rank(job) for job in jobs if id(job) not in before) if one is not None]
+        # Identities are compared in C, as a look at thousands of objects takes milliseconds.
+        place = dict(zip(map(id, jobs), range(len(jobs)), strict=True))
+        before = set(map(id, self.jobs))
+        gone, fresh = before - place.keys(), place.keys() - before
+        ranked = [one for one in self.ranked if id(one.job) not in gone] if gone else list(self.ranked)
+        arrivals = (rank(jobs[number]) for number in sorted(place[one] for one in fresh))
+        came = [one for one in arrivals if one is not None]
 
-        def turn(one: Ranked) -> tuple[tuple[Key, int], int]:
+        def turn(one: One) -> tuple[Any, int]:
             return one.turn, place[id(one.job)]
 
         if len(came) > FEW:
@@ -78,7 +96,12 @@ class RankedJobs:
         else:
             for one in came:
                 insort_right(ranked, one, key=turn)
-        return RankedJobs(jobs, tuple(ranked))
+        return type(self)(jobs, tuple(ranked))
+
+
+@dataclass(frozen=True)
+class RankedJobs(OrderedJobs[Ranked]):
+    """Jobs by priority, with sums over those behind."""
 
     @cached_property
     def keys(self) -> list[Key]:

@@ -19,12 +19,19 @@ def plan_batch(
     *,
     freed: Iterable[Placement] = (),
     prices: PriceOf | None = None,
+    later: int | None = None,
 ) -> dict[str, Schedule]:
-    """As the planner promises, and A_maxweight at prices; without prices the weight does not matter."""
-    ledger, placed = ledger.copy(), {}
+    """As the planner promises, and A_maxweight at prices; without prices the weight does not matter.
+
+    It ends when `later` jobs start after the first slot of the first window.
+    """
+    windows = list(windows)
+    ledger, placed = ledger.copy(), dict[str, Schedule]()
     ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
     for first, end in windows:
         for bid in bids:
+            if later is not None and sum(one.start > windows[0][0] for one in placed.values()) >= later:
+                return placed
             if bid.id in placed:
                 continue
             response = best_response(

@@ -1,0 +1,195 @@
+"""Local search over a plan: other turns and other machines for its first jobs. Private: arrays only.
+
+A draft is a list of turns, and for each job the option that it has to use, if any, and whether it takes the first or
+the last servers with room. Jobs are placed one by one, each with its earliest completion under its draft. So jobs that
+come later fill what is left, and what a job costs the next ones is counted.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.batch.capacity import FAR, CapacityTables, restore
+from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.kernel import Batch, BatchPlan, Within, place
+from scheduling.best_response.rigid.compiled import Flags
+from scheduling.model.types import Floats, Ints
+
+ANY = -1
+"""A job that may use any of its options."""
+OF_PLACING = 4
+"""Slots of the tables that a job's place costs, in the count of the effort."""
+LEAST_GAIN = 1e-9
+"""Share of the total that a change must save."""
+
+
+class Draft(NamedTuple):
+    """Turns and machines of jobs, which the search changes in place."""
+
+    turns: Ints
+    """Jobs in the order in which they are placed, Q."""
+    option: Ints
+    """The option of each job, J; ANY."""
+    group: Ints
+    """The group of that option, J."""
+    last: Flags
+    """Whether each job takes the last servers, J."""
+
+
+class Terms(NamedTuple):
+    """Terms of the total that is minimised, and the effort that is left."""
+
+    weights: Floats
+    """Weight of each job, J."""
+    soonest: Floats
+    """A lower bound on the completion of each job, J."""
+    window: Ints
+    """First slot, latest completion, and the slot before which the tables differ from their base."""
+    effort: Ints
+    """Cells of the tables that may still be read or written, one number."""
+
+
+@kernel
+def improve(
+    tables: CapacityTables, base: CapacityTables, batch: Batch, terms: Terms, starts: Ints, draft: Draft, out: BatchPlan
+) -> float:
+    """Find the best draft by local search from each row of `starts`, S x Q turns; place the jobs by it.
+
+    `base` are tables of the same free capacity, in which nothing was held. Return the total of weight x
+    completion.
+    """
+    least = np.inf
+    kept_turns, kept_option = draft.turns.copy(), draft.option.copy()
+    kept_group, kept_last = draft.group.copy(), draft.last.copy()
+    for row in range(len(starts)):
+        draft.turns[:] = starts[row]
+        draft.option[:] = ANY
+        draft.last[:] = False
+        total = _descend(tables, base, batch, terms, draft, out)
+        if total < least * (1 - LEAST_GAIN):
+            least = total
+            kept_turns[:], kept_option[:] = draft.turns, draft.option
+            kept_group[:], kept_last[:] = draft.group, draft.last
+    draft.turns[:], draft.option[:] = kept_turns, kept_option
+    draft.group[:], draft.last[:] = kept_group, kept_last
+    return _total(tables, base, batch, terms, draft, np.inf, out)
+
+
+@inner
+def _descend(
+    tables: CapacityTables, base: CapacityTables, batch: Batch, terms: Terms, draft: Draft, out: BatchPlan
+) -> float:
+    """Change the draft while that lowers the total, which is returned."""
+    best = _total(tables, base, batch, terms, draft, np.inf, out)
+    before = np.inf
+    while best < before and terms.effort[0] > 0:
+        before = best
+        for q in range(len(draft.turns)):
+            best = _other_machines(tables, base, batch, terms, draft, draft.turns[q], best, out)
+            best = _other_turn(tables, base, batch, terms, draft, q, best, out)
+    return best
+
+
+@inner
+def _other_machines(
+    tables: CapacityTables,
+    base: CapacityTables,
+    batch: Batch,
+    terms: Terms,
+    draft: Draft,
+    j: int,
+    best: float,
+    out: BatchPlan,
+) -> float:
+    """Try every option of a job, on the first and on the last servers; keep the best and return its total."""
+    first = batch.options.first
+    for i in range(batch.begin[j] - 1, batch.end[j]):
+        low, high = (first[i], first[i + 1]) if i >= batch.begin[j] else (ANY, ANY + 1)
+        for f in range(low, high):
+            for last in (False, True):
+                option, group, side = draft.option[j], draft.group[j], draft.last[j]
+                if (f == option and last == side) or terms.effort[0] <= 0:
+                    continue
+                draft.option[j], draft.group[j], draft.last[j] = f, i, last
+                total = _total(tables, base, batch, terms, draft, best, out)
+                if total < best * (1 - LEAST_GAIN):
+                    best = total
+                else:
+                    draft.option[j], draft.group[j], draft.last[j] = option, group, side
+    return best
+
+
+@inner
+def _other_turn(
+    tables: CapacityTables,
+    base: CapacityTables,
+    batch: Batch,
+    terms: Terms,
+    draft: Draft,
+    q: int,
+    best: float,
+    out: BatchPlan,
+) -> float:
+    """Try every other place for the job of turn q, and every swap; keep the first that is better."""
+    for p in range(len(draft.turns)):
+        for swap in (False, True):
+            if p == q or (swap and abs(p - q) == 1) or terms.effort[0] <= 0:
+                continue
+            _move(draft.turns, q, p, swap)
+            total = _total(tables, base, batch, terms, draft, best, out)
+            if total < best * (1 - LEAST_GAIN):
+                return total
+            _move(draft.turns, p, q, swap)
+    return best
+
+
+@inner
+def _move(turns: Ints, q: int, p: int, swap: bool) -> None:
+    """Move the job of turn q to turn p; `swap`: and the other way round."""
+    j = turns[q]
+    if swap:
+        turns[q] = turns[p]
+    else:
+        step = 1 if p > q else -1
+        for i in range(q, p, step):
+            turns[i] = turns[i + step]
+    turns[p] = j
+
+
+@inner
+def _total(
+    tables: CapacityTables,
+    base: CapacityTables,
+    batch: Batch,
+    terms: Terms,
+    draft: Draft,
+    limit: float,
+    out: BatchPlan,
+) -> float:
+    """Place the jobs and return their weight x completion; infinite if that cannot be less than `limit`."""
+    window, weights, soonest = terms.window, terms.weights, terms.soonest
+    restore(tables, base, window[2])
+    window[2] = 0
+    total = 0.0
+    for q in range(len(draft.turns)):
+        total += weights[draft.turns[q]] * soonest[draft.turns[q]]
+    for q in range(len(draft.turns)):
+        j = draft.turns[q]
+        low, high = batch.begin[j], batch.end[j]
+        if draft.option[j] != ANY:
+            low, high = draft.group[j], draft.group[j] + 1
+        batch.complete[low:high] = 0
+        out.worker[j] = -1
+        place(tables, batch, j, Within(low, high, draft.option[j], draft.last[j], window[0], FAR, window[1]), out)
+        # Where a job has no place, count two horizons, so that a plan in which every job has one is better.
+        end = 2 * window[1] if out.worker[j] < 0 else out.end[j]
+        if out.worker[j] >= 0:
+            window[2] = max(window[2], end)
+        out.turn[j] = q
+        total += weights[j] * (end - soonest[j])
+        if total >= limit:
+            total = np.inf
+            break
+    cells = base.free.shape[1] * (base.free.shape[2] + 2 * len(base.room)) + 2 * base.sums.shape[0] * base.sums.shape[1]
+    terms.effort[0] -= (OF_PLACING * len(draft.turns) + window[2]) * cells
+    return total
