@@ -1,4 +1,4 @@
-"""A figure of a paper, computed by this project: means over seeds, and their range."""
+"""A figure of a paper, computed by this project: means over seeds, and their intervals."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,9 @@ from frontend.figures.base import (
     rounded,
     with_legend,
 )
+from scheduling.model.types import Floats
 from studies.papers.figure import Reproduced, Series
+from studies.papers.intervals import LEVEL
 
 COLOURS = (BLUE, SKY, ORANGE, GREEN, VERMILION, PURPLE, GREY)
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -26,7 +28,7 @@ PATTERNS = ("", "/", ".", "x")
 
 
 def figure(reproduced: Reproduced) -> Drawing:
-    """Draw a line or bars for each series, with whiskers from its smallest to its largest seed."""
+    """Draw a line or bars for each series, with its 95 % intervals as whiskers."""
     shown, series = reproduced.figure, reproduced.data.series
     one = _bar if shown.bars else _line
     data = [one(line, i) for i, line in enumerate(series)]
@@ -39,7 +41,13 @@ def figure(reproduced: Reproduced) -> Drawing:
         yaxis=axis(shown.y, **({"type": "log"} if shown.log else {"rangemode": "tozero"})),
     )
     drawn["legend"] |= {"y": 1.02, "yref": "paper", "yanchor": "bottom"}
-    return Drawing(data, drawn, note=f"Means over {len(reproduced.task.seeds)} seeds; whiskers reach all of them.")
+    return Drawing(data, drawn, note=_note(len(reproduced.task.seeds)))
+
+
+def _note(seeds: int) -> str:
+    if seeds == 1:
+        return "One seed, so no intervals."
+    return f"Means over {seeds} seeds; whiskers are {100 * LEVEL:.0f} % intervals of the mean, by Student's t."
 
 
 def table(reproduced: Reproduced) -> Table:
@@ -73,18 +81,15 @@ def _bar(one: Series, i: int) -> Json:
 
 
 def _drawn(one: Series, colour: str) -> Json:
-    mean, high, low = one.mean, one.samples.max(axis=1), one.samples.min(axis=1)
+    half = one.half_width
+    whiskers = {} if half is None else {"error_y": _whiskers(half, colour)}
     return {
         "name": one.name,
         "x": list(one.x),
-        "y": [rounded(float(y)) for y in mean],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [rounded(float(y)) for y in high - mean],
-            "arrayminus": [rounded(float(y)) for y in mean - low],
-            "color": colour,
-            "thickness": 1,
-        },
+        "y": [rounded(float(y)) for y in one.mean],
         "hovertemplate": f"{one.name}<br>%{{x}}: %{{y:,.5~g}}<extra></extra>",
-    }
+    } | whiskers
+
+
+def _whiskers(half: Floats, colour: str) -> Json:
+    return {"type": "data", "array": [rounded(float(y)) for y in half], "color": colour, "thickness": 1}

@@ -9,23 +9,29 @@ from pathlib import Path
 from frontend.figures import reproduction
 from frontend.figures.base import Json
 from frontend.finders import FOLDER, NAME
-from studies.papers.figure import Figure, Paper, Reproduced
+from studies.papers.figure import RESAMPLES, Finding, Paper, Reproduced
+from studies.papers.results import file_name
 from web.csv_files import inert
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5b636b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --paper: #14171a; --soft: #a2a9b0; } }
 body { color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 62rem; padding: 1rem; overflow-wrap: anywhere; }
+  max-width: 62rem; padding: 1rem; overflow-wrap: break-word; }
 a { color: inherit; }
 .soft { color: var(--soft); } table { border-collapse: collapse; } td, th { padding: .3rem .8rem .3rem 0;
   text-align: left; vertical-align: top; }
+@media (max-width: 40rem) { th { display: none; } td { display: block; padding: 0; } tr { display: block;
+  margin-bottom: 1rem; } }
 """
 SCRIPT = """
 const drawing = JSON.parse(document.getElementById("drawing").textContent);
 const ink = getComputedStyle(document.body).color;
 const modebar = { bgcolor: "rgba(0,0,0,0)", color: "#8A8F98", activecolor: ink };
-Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink }, modebar }, {
+const lines = { gridcolor: "rgba(138,143,152,0.3)", zerolinecolor: "#8A8F98" };
+const xaxis = { ...drawing.layout.xaxis, ...lines };
+const yaxis = { ...drawing.layout.yaxis, ...lines };
+Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink }, modebar, xaxis, yaxis }, {
   responsive: true, displaylogo: false, displayModeBar: window.innerWidth < 600 ? false : "hover",
   modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 });
@@ -54,12 +60,21 @@ def write_index(paper: Paper, folder: Path) -> Path:
         if (folder / f"{name}.json").exists():
             known = json.loads((folder / f"{name}.json").read_text())
             cells = (f'<a href="{name}.html">{escape(figure.name)}</a>', escape(figure.title))
-            said = (escape(known["verdict"]), escape(known["measured"]), escape(known["scale"]))
+            firm = "" if known["agreement"] is None else f" ({100 * known['agreement']:.0f} %)"
+            seeds = f"{len(known['seeds'])} seed{'s' * (len(known['seeds']) > 1)}"
+            said = (
+                escape(f"{known['verdict']}{firm}"),
+                escape(known["measured"]),
+                escape(f"{known['scale']}, {seeds}"),
+            )
             rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in (*cells, *said)) + "</tr>")
-    head = "<tr><th>Figure</th><th>Title</th><th>Verdict</th><th>Measured</th><th>Scale</th></tr>"
+    heads = ("Figure", "Title", "Verdict", "Measured", "Runs")
+    head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>"
     page = folder / "index.html"
     table = "\n".join(rows)
-    page.write_text(_html(paper.title, f"<h1>{escape(paper.title)}</h1>\n<table>{head}\n{table}</table>"))
+    note = f"The percentage is the share of {RESAMPLES:,} bootstrap samples of the seeds that have the same verdict."
+    body = f'<h1>{escape(paper.title)}</h1>\n<table>{head}\n{table}</table>\n<p class="soft">{note}</p>'
+    page.write_text(_html(paper.title, body))
     return page
 
 
@@ -68,11 +83,6 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NAME).exists():
         shutil.copyfile(FOLDER / NAME, folder / NAME)
-
-
-def file_name(figure: Figure) -> str:
-    """Return the figure's file name without suffix, such as `figure-3` or `table-ii`."""
-    return figure.name.lower().replace(" ", "-")
 
 
 def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:
@@ -84,6 +94,7 @@ def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:
 <h1>{escape(figure.name)}: {escape(figure.title)}</h1>
 <p><strong>{escape(reproduced.finding.verdict.capitalize())}.</strong> {escape(reproduced.finding.measured)}.</p>
 <p>Claimed: {escape(figure.claim)}</p>
+{_missing(reproduced.finding)}<p>{escape(_firm(reproduced))}</p>
 <div id="chart"></div>
 <p class="soft">{escape(drawing["note"])} Scale: {escape(task.scale)}; seeds {seeds}.
 <a href="{name}.csv">CSV</a> <a href="{name}.json">JSON</a> <a href="index.html">All figures</a></p>
@@ -91,6 +102,21 @@ def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:
 <script src="{NAME}"></script>
 <script>{SCRIPT}</script>"""
     return _html(f"{figure.name}: {figure.title}", body)
+
+
+def _missing(finding: Finding) -> str:
+    """The parts of the claim that did not come out, as a list."""
+    if not finding.missing:
+        return ""
+    items = "".join(f"<li>{escape(part)}</li>" for part in finding.missing)
+    return f"<p>Missing:</p>\n<ul>{items}</ul>\n"
+
+
+def _firm(reproduced: Reproduced) -> str:
+    """Return a sentence about how often bootstrap samples of the seeds have the same verdict."""
+    if reproduced.agreement is None:
+        return "One seed says nothing about how firm the verdict is."
+    return f"{100 * reproduced.agreement:.0f} % of {RESAMPLES:,} bootstrap samples of the seeds have the same verdict."
 
 
 def _html(title: str, body: str) -> str:

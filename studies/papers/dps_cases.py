@@ -1,7 +1,6 @@
 """A network, its jobs and the schemes that the DPS paper compares."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.whole_gangs import whole_gang
 from scheduling.policies.dps import Dps
+from studies.papers.inputs import drew, remembered
 from studies.papers.runs import Ran, by_end, run
 from studies.workloads.generated.dps import Setting, draw, draw_bid
 from studies.workloads.generated.system import Workload
@@ -41,7 +41,7 @@ class Case:
     """Factor by which the cloud is smaller than the paper's."""
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
     """Paper prices of an earlier time, and a workload whose jobs are worth nothing after the end."""
     rng = np.random.default_rng(seed)
@@ -62,10 +62,10 @@ def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
     past = [replace(bid, delay=tuple(bid.delay[s] for s in there)) for bid in earlier]
     eta_worker, eta_ps = Dps().paper_etas(past, inventory, end=setting.slots)
     printed = Dps(price="paper", eta_worker=eta_worker, eta_ps=eta_ps)
-    return printed, Workload(inventory, by_end(bids, setting.slots))
+    return printed, drew(Workload(inventory, by_end(bids, setting.slots)))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def ran(name: str, case: Case, seed: int) -> Ran:
     """Run a scheme and return its result."""
     printed, work = drawn(case, seed)

@@ -1,13 +1,17 @@
 """A figure of a paper: its axes, the computation of its numbers, its claim, and the judgement of that claim."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
+from time import process_time
+from typing import Final, TypeVar
 
 import numpy as np
 
-from scheduling.model.types import Floats, Json
+from scheduling.model.types import Floats, Ints, Json
+from studies.papers.inputs import note, noted, whole
+from studies.papers.intervals import half_width
+from studies.papers.run_file import Measured, RunFile
 
 Point = str | int | float
 """A place on the x axis: a number, or the name of a bar."""
@@ -19,25 +23,29 @@ class Scale(StrEnum):
     """The size of the runs of a figure."""
 
     SMALL = "small"
-    """Seconds: a few jobs, two seeds."""
+    """Seconds: a few jobs."""
     MIDDLE = "middle"
     """Minutes."""
     FULL = "full"
     """The paper's own numbers of jobs, servers and slots: up to hours."""
 
 
-SEEDS: Mapping[Scale, int] = {Scale.SMALL: 2, Scale.MIDDLE: 5, Scale.FULL: 5}
+SEEDS: Final = 10
 """Workloads drawn for each point; the papers do not say how many they drew."""
+RESAMPLES: Final = 1000
+"""Number of bootstrap samples of the seeds that are judged to see how firm a verdict is."""
 
 
 class Verdict(StrEnum):
     """Whether what a paper claims of a figure came out."""
 
     REPRODUCED = "reproduced"
-    """Direction and size."""
+    """Every part of the claim."""
     DIRECTION = "direction only"
-    """The order or the growth agrees with the claim, but not the size."""
+    """The parts about who is ahead or what grows, at every point that the paper names; but not all about how much."""
     NOT = "not reproduced"
+    UNJUDGED = "not judged"
+    """The runs lack the conditions that the claim is about."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +54,16 @@ class Finding:
 
     verdict: Verdict
     measured: str
+    missing: tuple[str, ...] = ()
+    """The parts of the claim that did not come out, in words."""
 
 
-def found(measured: str, *, direction: bool, size: bool) -> Finding:
-    """The verdict on a claim of a direction and a size; a size in the wrong direction does not count."""
-    if not direction:
-        return Finding(Verdict.NOT, measured)
-    return Finding(Verdict.REPRODUCED if size else Verdict.DIRECTION, measured)
+def found(measured: str, *, direction: Mapping[str, bool], size: Mapping[str, bool]) -> Finding:
+    """The verdict on the parts of a claim, by their words; a size in the wrong direction does not count."""
+    missing = tuple(part for parts in (direction, size) for part, holds in parts.items() if not holds)
+    if not all(direction.values()):
+        return Finding(Verdict.NOT, measured, missing)
+    return Finding(Verdict.DIRECTION if missing else Verdict.REPRODUCED, measured, missing)
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,11 @@ class Series:
         """Mean over seeds, one for each point."""
         mean: Floats = self.samples.mean(axis=1)
         return mean
+
+    @property
+    def half_width(self) -> Floats | None:
+        """Half the width of the 95 % interval of the mean over seeds, one for each point; None with one seed."""
+        return half_width(self.samples)
 
     @property
     def total(self) -> float:
@@ -93,6 +109,15 @@ class Data:
         """Names of all series but these."""
         return [one.name for one in self.series if one.name not in without]
 
+    @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return int(self.series[0].samples.shape[1])
+
+    def resampled(self, seeds: Ints) -> "Data":
+        """Return the series of these seeds, by their places; a seed may come several times."""
+        return Data(tuple(replace(one, samples=one.samples[:, seeds]) for one in self.series))
+
 
 @dataclass(frozen=True)
 class Task:
@@ -102,6 +127,8 @@ class Task:
     seeds: tuple[int, ...] = (1, 2)
     progress: Callable[[int, int], None] = field(default=lambda done, total: None, compare=False)
     """Called with the number of completed runs and the number of all runs."""
+    runs: RunFile | None = field(default=None, compare=False)
+    """The file in which runs are kept; None to keep none."""
 
     def pick(self, small: Some, middle: Some, full: Some) -> Some:
         """Return the value for this scale."""
@@ -119,7 +146,7 @@ class Task:
         total = len(points) * len(self.seeds)
         for point in points:
             for seed in self.seeds:
-                rows.append(measure(point, seed))
+                rows.append(self._measured(point, seed, measure))
                 self.progress(len(rows), total)
         names = list(rows[0])
         if any(list(row) != names for row in rows):
@@ -129,6 +156,21 @@ class Task:
             raise ValueError("expected finite numbers")
         shaped = samples.reshape(len(points), len(self.seeds), len(names))
         return Data(tuple(Series(name, tuple(points), shaped[:, :, i]) for i, name in enumerate(names)))
+
+    def _measured(
+        self, point: Where, seed: int, measure: Callable[[Where, int], Mapping[str, float]]
+    ) -> Mapping[str, float]:
+        """The numbers of one run: those of the file if they are there."""
+        known = None if self.runs is None else self.runs.get(point, seed)
+        if known is None:
+            began = process_time()
+            with noted() as digests:
+                values = measure(point, seed)
+            known = Measured(values, frozenset(digests), process_time() - began)
+            if self.runs is not None:
+                self.runs.add(point, seed, known)
+        note(known.inputs)
+        return known.values
 
 
 @dataclass(frozen=True)
@@ -186,6 +228,10 @@ class Reproduced:
     task: Task
     data: Data
     finding: Finding
+    agreement: float | None
+    """Share of RESAMPLES bootstrap samples of the seeds with the same verdict; None with one seed."""
+    inputs: str
+    """SHA-256 of all workloads that were drawn for it."""
 
     def to_json(self) -> Json:
         """A document of finite numbers; but for figures that are `timed`, the same bytes for the same seeds."""
@@ -200,20 +246,40 @@ class Reproduced:
             "timed": self.figure.timed,
             "claim": self.figure.claim,
             "verdict": str(self.finding.verdict),
+            "agreement": self.agreement,
+            "inputs_sha256": self.inputs,
+            "missing": list(self.finding.missing),
             "measured": self.finding.measured,
-            "series": [
-                {
-                    "name": one.name,
-                    "x": list(one.x),
-                    "mean": one.mean.tolist(),
-                    "samples": one.samples.tolist(),
-                }
-                for one in self.data.series
-            ],
+            "series": [_series_to_json(one) for one in self.data.series],
         }
+
+
+def _series_to_json(one: Series) -> Json:
+    half = one.half_width
+    return {
+        "name": one.name,
+        "x": list(one.x),
+        "mean": one.mean.tolist(),
+        "half_width": None if half is None else half.tolist(),
+        "samples": one.samples.tolist(),
+    }
 
 
 def reproduce(paper: Paper, figure: Figure, task: Task) -> Reproduced:
     """Compute a figure and judge it."""
-    data = figure.compute(task)
-    return Reproduced(paper, figure, task, data, figure.judge(data))
+    with noted() as digests:
+        data = figure.compute(task)
+    finding = figure.judge(data)
+    agreement = _agreement(figure, data, finding.verdict)
+    return Reproduced(paper, figure, task, data, finding, agreement, whole(digests))
+
+
+def _agreement(figure: Figure, data: Data, verdict: Verdict) -> float | None:
+    """Judge RESAMPLES bootstrap samples of the seeds; the same ones for the same number of seeds."""
+    if data.seeds < 2:
+        return None
+    rng = np.random.default_rng(data.seeds)
+    places = rng.integers(0, data.seeds, (RESAMPLES, data.seeds))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        same = sum(figure.judge(data.resampled(row)).verdict is verdict for row in places)
+    return same / RESAMPLES

@@ -86,4 +86,6 @@ def share_of_best(welfare: Sequence[float], problem: OfflineProblem) -> tuple[fl
 
 def listed(numbers: ArrayLike, digits: int = 2) -> str:
     """Numbers as words of a finding: `1.20, 2.05`."""
-    return ", ".join(f"{number:.{digits}f}" for number in np.asarray(numbers, dtype=np.float64).tolist())
+    # Adding 0 to a rounded number turns -0 into 0.
+    rounded = np.round(np.asarray(numbers, dtype=np.float64), digits) + 0.0
+    return ", ".join(f"{number:.{digits}f}" for number in rounded.tolist())

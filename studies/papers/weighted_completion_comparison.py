@@ -7,7 +7,6 @@ The paper's scheduler as printed runs batches at the ends of doubling intervals,
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from scheduling.policies.baselines.tiresias import Tiresias
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import LARGEST_LAMBDA, WeightedCompletion
 from studies.papers.figure import Task
+from studies.papers.inputs import drew, remembered
 from studies.papers.runs import completions_of
 from studies.workloads.generated.system import Workload
 from studies.workloads.generated.weighted_completion import Setting, draw
@@ -41,10 +41,10 @@ FACTORS = (0.01, 1.0, 10_000.0)
 """Values of F, the greatest weight per unit of consumption over the least one."""
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def drawn(setting: Setting, seed: int) -> Workload:
     """The workload of a seed."""
-    return draw(setting, np.random.default_rng(seed))
+    return drew(draw(setting, np.random.default_rng(seed)))
 
 
 def setting_of(task: Task, architecture: Architecture = Architecture.PS) -> Setting:

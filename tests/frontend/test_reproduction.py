@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from html import unescape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from frontend.presenters.reproduction import write_figure, write_index
 from studies.papers.dps_cases import drawn, ran
 from studies.papers.figure import Task, Verdict, reproduce
 from studies.papers.registry import PAPERS
+from studies.papers.results import read_results
 from tests.processes import ROOT
 
+KEPT = ROOT / "docs/measurements/reproduction"
 ADDRESS = re.compile(r"(?:src|href)=\"([^\"]*)\"|url\(|@import|https?://")
 
 
@@ -33,7 +37,7 @@ def numbers(document: Any) -> list[float]:
 @pytest.mark.parametrize("key", PAPERS)
 def test_every_figure_of_a_paper_is_drawn_and_judged(key: str, tmp_path: Path) -> None:
     out = StringIO()
-    call_command("reproduce", key, out=tmp_path, stdout=out)
+    call_command("reproduce", key, seeds=1, out=tmp_path, stdout=out)
     paper, folder = PAPERS[key], tmp_path / key
     index = (folder / "index.html").read_text()
     for figure in paper.figures:
@@ -54,6 +58,37 @@ def test_every_figure_of_a_paper_is_drawn_and_judged(key: str, tmp_path: Path) -
         asked = {match.group(1) for match in ADDRESS.finditer(page)}
         assert asked <= {"plotly.min.js", "data:,", "index.html", f"{name}.csv", f"{name}.json"}
     assert (folder / "plotly.min.js").stat().st_size > 10**6
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_a_page_shows_intervals_how_firm_the_verdict_is_and_what_is_missing(key: str, tmp_path: Path) -> None:
+    results = [one.reproduced for one in read_results(KEPT) if one.reproduced.paper.key == key]
+    assert any(done.finding.missing for done in results)
+    for done in results:
+        page = write_figure(done, tmp_path)
+        text, document = unescape(page.read_text()), json.loads(page.with_suffix(".json").read_text())
+        for one, trace in zip(document["series"], document["plotly"]["data"], strict=True):
+            assert trace["error_y"]["array"] == pytest.approx(one["half_width"], rel=1e-3, abs=1e-9)
+        assert f"Means over {len(done.task.seeds)} seeds; whiskers are 95 % intervals" in text
+        assert all(f"<li>{part}</li>" in text for part in done.finding.missing)
+        assert done.agreement is not None
+        assert f"{100 * done.agreement:.0f} % of 1,000 bootstrap samples" in text
+    index = write_index(PAPERS[key], tmp_path).read_text()
+    assert f"{results[0].finding.verdict} ({100 * (results[0].agreement or 0):.0f} %)" in index
+    assert "10 seeds" in index
+
+
+def test_a_figure_of_one_seed_has_no_intervals(tmp_path: Path) -> None:
+    figure = PAPERS["dps"].figure("17")
+    page = write_figure(reproduce(PAPERS["dps"], figure, Task(seeds=(4,))), tmp_path)
+    assert "One seed, so no intervals." in page.read_text()
+    assert all("error_y" not in trace for trace in json.loads(page.with_suffix(".json").read_text())["plotly"]["data"])
+
+
+def test_several_figures_at_once(tmp_path: Path) -> None:
+    call_command("reproduce", "dps", "17", "18", seeds=1, out=tmp_path, stdout=StringIO())
+    index = (tmp_path / "dps" / "index.html").read_text()
+    assert re.findall(r'href="(figure[^"]*)"', index) == ["figure-17.html", "figure-18.html"]
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
@@ -102,7 +137,6 @@ def test_wrong_input_is_reported(arguments: list[str], message: str) -> None:
 def test_the_document_has_a_verdict_on_every_figure_and_no_other(key: str) -> None:
     text = (ROOT / "docs/measurements/reproduction.md").read_text()
     section = text.split(f"(`{key}`)", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(
-        r"^\| (?:Figure |Table )?(\w+) \|.*\| (reproduced|direction only|not reproduced) \|$", section, re.M
-    )
-    assert [number for number, _ in rows] == [figure.number for figure in PAPERS[key].figures]
+    verdicts = "|".join(Verdict)
+    rows = re.findall(rf"^\| (?:Figure|Table) (\w+) \| (?:{verdicts}) \(\d+ %\) \|", section, re.M)
+    assert rows == [figure.number for figure in PAPERS[key].figures]

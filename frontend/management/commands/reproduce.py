@@ -1,6 +1,8 @@
 """`manage.py reproduce`: compute the figures of the papers with this implementation."""
 
+from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from django.conf import settings
@@ -8,8 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from frontend.presenters.reproduction import prepare, write_figure, write_index
 from scheduling import kernels
-from studies.papers.figure import SEEDS, Figure, Paper, Scale, Task, reproduce
+from studies.papers.figure import RESAMPLES, SEEDS, Figure, Paper, Scale, Task, reproduce
 from studies.papers.registry import PAPERS
+from studies.papers.results import Result, file_name, write_result
+from studies.papers.run_file import RunFile
 
 BAR = 40
 LARGEST_SEED = 10**9
@@ -23,12 +27,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the paper, the figure and the scale."""
         parser.add_argument("paper", nargs="?", help=f"one of {', '.join(PAPERS)}")
-        parser.add_argument("figure", nargs="?", help="its number as printed; all of them if left out")
+        parser.add_argument("figure", nargs="*", help="numbers as printed; all of them if left out")
         parser.add_argument("--full", action="store_true", help="at the paper's own scale: up to hours")
         parser.add_argument("--scale", choices=[str(scale) for scale in Scale], default="small")
         parser.add_argument("--seed", type=int, default=1, help="the first of the seeds")
-        parser.add_argument("--seeds", type=int, help="how many (default 2, or 5 at the larger scales)")
+        parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many (default {SEEDS})")
         parser.add_argument("--out", type=Path, help="folder for pages, JSON and CSV (default var/reproduction)")
+        parser.add_argument("--resume", action="store_true", help="use the runs of an interrupted time")
+        parser.add_argument(
+            "--record", action="store_true", help="also keep the result in docs/measurements/reproduction"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Compute and write figures, or list them."""
@@ -37,19 +45,29 @@ class Command(BaseCommand):
             return
         paper, figures = _asked(options["paper"], options["figure"])
         scale = Scale.FULL if options["full"] else Scale(options["scale"])
-        count = SEEDS[scale] if options["seeds"] is None else options["seeds"]
-        task = Task(scale, _seeds(options["seed"], count), self._progress)
+        task = Task(scale, _seeds(options["seed"], options["seeds"]), self._progress)
         folder = (options["out"] or settings.VAR_DIR / "reproduction") / paper.key
         prepare(folder)
         kernels.warm_up()
         for figure in figures:
             self._drawing = figure.name
-            done = reproduce(paper, figure, task)
-            page = write_figure(done, folder)
-            self.stdout.write(f"{figure.name}, {figure.title}: {done.finding.verdict}")
-            self.stdout.write(f"  {done.finding.measured}")
-            self.stdout.write(f"  {page}")
+            runs = RunFile(folder / f"{file_name(figure)}-{scale}.runs.jsonl", resume=options["resume"])
+            result = _computed(paper, figure, replace(task, runs=runs))
+            if options["record"]:
+                write_result(result, settings.BASE_DIR / "docs/measurements/reproduction")
+            self._report(result, write_figure(result.reproduced, folder))
         write_index(paper, folder)
+
+    def _report(self, result: Result, page: Path) -> None:
+        figure, finding = result.reproduced.figure, result.reproduced.finding
+        self.stdout.write(f"{figure.name}, {figure.title}: {finding.verdict}")
+        self.stdout.write(f"  {finding.measured}")
+        for part in finding.missing:
+            self.stdout.write(f"  missing: {part}")
+        if result.reproduced.agreement is not None:
+            share = f"{100 * result.reproduced.agreement:.0f} %"
+            self.stdout.write(f"  the same verdict in {share} of {RESAMPLES:,} bootstrap samples of the seeds")
+        self.stdout.write(f"  {page} ({result.processor_s:.0f} s)")
 
     def _list(self) -> None:
         for paper in PAPERS.values():
@@ -65,14 +83,21 @@ class Command(BaseCommand):
             self.stderr.write(bar, ending="\n" if done == total else "")
 
 
-def _asked(key: str, number: str | None) -> tuple[Paper, tuple[Figure, ...]]:
+def _computed(paper: Paper, figure: Figure, task: Task) -> Result:
+    """Compute a figure; its time includes that of runs of an earlier time."""
+    began = process_time() - (task.runs.earlier_s if task.runs else 0.0)
+    done = reproduce(paper, figure, task)
+    first, count = task.seeds[0], len(task.seeds)
+    words = f"manage.py reproduce {paper.key} {figure.number} --scale {task.scale} --seed {first} --seeds {count}"
+    return Result(done, words, process_time() - began)
+
+
+def _asked(key: str, numbers: list[str]) -> tuple[Paper, tuple[Figure, ...]]:
     paper = PAPERS.get(key)
     if paper is None:
         raise CommandError(f"paper: expected one of {', '.join(PAPERS)}, got {key!r}", returncode=2)
-    if number is None:
-        return paper, paper.figures
     try:
-        return paper, (paper.figure(number),)
+        return paper, tuple(map(paper.figure, numbers)) or paper.figures
     except KeyError as error:
         raise CommandError(f"figure: {error.args[0]}", returncode=2) from None
 

@@ -59,3 +59,4 @@ def test_where_nobody_could_have_any_the_share_is_whole(work: Workload) -> None:
 def test_numbers_are_listed_in_words() -> None:
     assert listed([1.0, 2.345]) == "1.00, 2.35"
     assert listed(np.array([10.4]), 0) == "10"
+    assert listed([-0.3], 0) == "0"
