@@ -52,6 +52,8 @@ MOST_GROWTH: Final = 0.05
 BY_HAND: Final = re.compile(r"clusters/([\w-]+)/bids .*?-d '({.*?})'", re.DOTALL)
 """The bid to each market that the demo prints."""
 FETCHED: Final = re.compile(r'data-(?:tiles|figure|part|version)="([^"]+)"')
+FOLDED: Final = re.compile(r'<details class="on-demand">.*?</details>', re.DOTALL)
+"""The part of a page that is fetched once a reader opens it."""
 LINKED: Final = re.compile(r'(?:src|href)="(/static/[^"]+)"')
 MARKET: Final = re.compile(r"(/markets/|/clusters/)[^/]+")
 NUMBER: Final = re.compile(r"/\d+(?=/|$)")
@@ -189,14 +191,17 @@ class Visitor:
         """An answer of REST."""
         return json.loads(self.ask(path))
 
-    def open(self, path: str) -> str:
-        """A page with all it fetches; styles and scripts once, as a browser keeps them."""
+    def open(self, path: str, *, unfold: bool = False) -> str:
+        """A page with all it fetches; styles and scripts once, as a browser keeps them.
+
+        What is folded is fetched if `unfold` is set, as when a reader opens that part.
+        """
         page = self.ask(path)
         for found in LINKED.findall(page):
             if found not in self._static:
                 self._static.add(found)
                 self.ask(found)
-        for found in FETCHED.findall(page):
+        for found in FETCHED.findall(page if unfold else FOLDED.sub("", page)):
             self.ask(found.replace("&amp;", "&"))
         return page
 
@@ -215,7 +220,10 @@ class Visitor:
 
 
 def _view(visitor: Visitor, markets: Sequence[str], number: int, until: threading.Event) -> None:
-    """Open a page every two seconds: overviews, lists of bids, and bids, of one market after another."""
+    """Open a page every two seconds: overviews, lists of bids, and bids, of one market after another.
+
+    What is folded on the page of a bid is opened on one page in four.
+    """
     began = time.monotonic()
     for turn in count():
         market = markets[(turn + number) % len(markets)]
@@ -228,7 +236,7 @@ def _view(visitor: Visitor, markets: Sequence[str], number: int, until: threadin
             case _:
                 listed = re.findall(rf"/markets/{market}/bids/\d+/", visitor.ask(f"/markets/{market}/bids/"))
                 if listed:
-                    visitor.open(listed[turn % len(listed)])
+                    visitor.open(listed[turn % len(listed)], unfold=(turn // 16) % 4 == turn % 4)
         if until.wait(max(0.0, began + (turn + 1) * EVERY_S - time.monotonic())):
             return
 

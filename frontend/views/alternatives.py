@@ -6,9 +6,9 @@ from typing import Final
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 
-from auctions.counterfactual.alternatives import Alternatives, alternatives_of
+from auctions.counterfactual.alternatives import Alternatives, alternatives_of, decided_at
 from auctions.domain.errors import AuctionError
-from auctions.models import Bid, DecisionRecord, Market
+from auctions.models import Bid, Market
 from auctions.readings.computation_limits import Busy
 from frontend.access import market_named, page_view, viewer_of, visible_bids
 from frontend.figures import alternatives
@@ -33,7 +33,7 @@ def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpRespo
     def build() -> HttpResponse:
         return figure_response(_drawing(market, bid, kind, viewer_of(request).pk))
 
-    decided = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
+    decided = decided_at(bid)
     if decided is None:
         return figure_response(nothing(f"alternatives-{kind}", "The curve is available once the bid is decided."))
     try:

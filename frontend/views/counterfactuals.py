@@ -38,6 +38,7 @@ TOTALS: Final = (
     ("running", "Running", "count"),
     ("planned", "Planned", "count"),
     ("rejected", "Rejected", "count"),
+    ("standing", "Standing", "count"),
     ("ended", "Cancelled or failed", "count"),
     ("withdrawn", "Withdrawn", "count"),
     ("quarantined", "Quarantined: the policy failed on them", "count"),

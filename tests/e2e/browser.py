@@ -90,11 +90,12 @@ class Browser:
         WebDriverWait(self.driver, WAIT_S, poll_frequency=0.1).until(lambda _: done())
 
     def wait_drawn(self) -> None:
-        """Wait until every chart that has anything to show is drawn."""
+        """Wait until every chart that has anything to show is drawn, except in a closed `<details>`."""
         self.wait(
             lambda: self.js(
                 "document.documentElement.dataset.drawn && "
-                "[...document.querySelectorAll('[data-figure]')].every(p => p.hidden || p.querySelector('.main-svg'))"
+                "[...document.querySelectorAll('[data-figure]')].every(place => "
+                "place.hidden || place.querySelector('.main-svg') || place.closest('details:not([open])'))"
             )
         )
 

@@ -17,6 +17,8 @@ VIEWS: Final[Sequence[View]] = tuple(product((1280, 390), ("light", "dark")))
 COLOURED: Final = """[...document.querySelectorAll("[data-figure]")].every(place => place.hidden
     || place.layout.font.color === getComputedStyle(document.documentElement).getPropertyValue("--text").trim())"""
 """Whether each chart that is drawn has the colour of text of the theme."""
+UNFOLDED: Final = "document.querySelectorAll('details.on-demand').forEach(part => { part.open = true; })"
+"""Opens the parts of a page whose charts are fetched on demand."""
 
 
 def pages(window: Browser, market: str) -> dict[str, str]:
@@ -40,7 +42,7 @@ def pages(window: Browser, market: str) -> dict[str, str]:
         link = window.first_link(f"/{one}s/")
         paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}
     paths["experiment-new"] = "/experiments/new/"
-    for state in ("rejected", "planned", "in_line", "running", "completed"):
+    for state in ("rejected", "standing", "planned", "in_line", "running", "completed"):
         link = window.first_link(f"/markets/{market}/bids/?state={state}")
         if link:
             paths[f"bid-{state}"] = link
@@ -59,6 +61,7 @@ def walk(window: Browser, found: dict[str, str], views: Sequence[View] = VIEWS) 
             window.theme(theme)
             if width != opened:
                 window.open(path)
+                window.js(UNFOLDED)
                 opened = width
             if window.js("!!document.querySelector('[data-figure]')"):
                 window.wait_drawn()

@@ -219,6 +219,17 @@ def test_zoom_stays_while_slots_pass_until_it_is_reset(window: Browser) -> None:
     assert window.complaints() == []
 
 
+def test_the_place_of_a_chart_has_a_height_of_its_own(window: Browser) -> None:
+    """Plotly measures the place when the window changes: without one, charts vanished if the theme changed then."""
+    window.log_in("operator", PASSWORD)
+    window.open(HOME)
+    window.wait_drawn()
+    places = "[...document.querySelectorAll('[data-figure]')].filter(place => !place.hidden)"
+    given = window.js(f"{places}.map(place => place.style.height)")
+    assert given
+    assert given == window.js(f"{places}.map(place => `${{place.figure.layout.height}}px`)")
+
+
 def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     window.open(f"{HOME}submit/")

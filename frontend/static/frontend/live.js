@@ -65,6 +65,8 @@ async function draw(place, figure) {
   const note = place.parentElement.querySelector(".plot-note");
   if (note) note.textContent = figure.note;
   if (place.hidden) return;
+  // A window that changes its size makes Plotly measure the place: one without a height would be drawn empty.
+  place.style.height = `${layout.height}px`;
   const listens = Boolean(place.on);
   const resetAxes = { name: "resetAxes", title: "Reset axes", icon: Plotly.Icons.home, click: forgetZoom };
   await Plotly.react(place, data, layout, {
@@ -75,7 +77,8 @@ async function draw(place, figure) {
   if (!listens) keepZoom(place);
 }
 
-const plots = () => [...document.querySelectorAll("[data-figure]")];
+// A chart in a closed <details> is fetched once it is opened: some take the server long and are seldom read.
+const plots = () => [...document.querySelectorAll("[data-figure]")].filter((place) => !place.closest("details:not([open])"));
 
 async function refreshPlots() {
   await Promise.all(plots().map(async (place) => {
@@ -182,6 +185,8 @@ addEventListener("DOMContentLoaded", () => {
     else poll(place.dataset.version);
   }
   for (const select of document.querySelectorAll("[data-submit]")) select.addEventListener("change", () => select.form.submit());
+  // The event does not bubble.
+  document.addEventListener("toggle", (event) => { if (event.target.open && event.target.querySelector("[data-figure]")) refresh(); }, true);
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
