@@ -71,6 +71,7 @@ class ClusterAdmin(GuardedAdmin):
     fieldsets = [
         (None, {"fields": ["name", "title", "note", "parts"]}),
         ("Time line", {"fields": ["epoch", "slot_seconds", "horizon_slots"]}),
+        ("Bids", {"fields": ["standing_by_default"]}),
         ("Clock", {"fields": ["clock_kind", "clock_speed", "clock_running", "reading"]}),
     ]
 

@@ -30,6 +30,7 @@ from scheduling.model.validation import check_integer, check_list, check_number,
 LARGEST_ROWS: Final = 10_000
 TYPE_KEYS: Final = {MachineRole.WORKER: "worker_types", MachineRole.PS: "ps_types"}
 STEP_KEYS: Final = {MachineRole.WORKER: "worker_step_s", MachineRole.PS: "ps_step_s"}
+OPTIONAL: Final = ("note", "standing_by_default", "clock", "models", *TYPE_KEYS.values())
 REQUIRED: Final = ("name", "title", "epoch", "slot_seconds", "horizon_slots", "resources", "servers")
 
 
@@ -41,7 +42,7 @@ def checked(document: object) -> Json:
     InvalidField
         If a field is missing, unknown or wrong.
     """
-    facts = check_object("", document, required=REQUIRED, optional=["note", "clock", "models", *TYPE_KEYS.values()])
+    facts = check_object("", document, required=REQUIRED, optional=OPTIONAL)
     resources = _rows("resources", facts["resources"], _resource)
     known = [resource["name"] for resource in resources]
     types = {
@@ -56,6 +57,7 @@ def checked(document: object) -> Json:
         "epoch": _epoch("epoch", facts["epoch"]),
         "slot_seconds": check_integer("slot_seconds", facts["slot_seconds"], low=1),
         "horizon_slots": check_integer("horizon_slots", facts["horizon_slots"], low=1, high=LARGEST_HORIZON),
+        "standing_by_default": _flag("standing_by_default", facts.get("standing_by_default", False)),
         "clock": _clock("clock", facts.get("clock", {"kind": "real"})),
         "resources": resources,
         **types,
@@ -170,6 +172,12 @@ def _amounts(field: str, value: object, resources: list[str], *, low: int) -> di
     return {
         name: check_integer(f"{field}.{name}", amount, low=low, high=LARGEST_AMOUNT) for name, amount in row.items()
     }
+
+
+def _flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidField(field, f"expected true or false, got {shown(value)}")
+    return value
 
 
 def _choice(field: str, value: object, known: Iterable[str]) -> str:

@@ -39,6 +39,7 @@ def export_cluster(cluster: Cluster) -> Json:
         "epoch": cluster.epoch.isoformat(),
         "slot_seconds": cluster.slot_seconds,
         "horizon_slots": cluster.horizon_slots,
+        **({"standing_by_default": True} if cluster.standing_by_default else {}),
         "clock": {"kind": str(cluster.clock_kind), "speed": cluster.clock_speed},
         "resources": [{"name": r.name, "unit": r.unit} for r in cluster.resources.all()],
         **{key: [_export_type(m) for m in types if m.role == role] for role, key in TYPE_KEYS.items()},
@@ -92,7 +93,7 @@ def import_cluster(document: object) -> Cluster:
     with transaction.atomic():
         before = Cluster.objects.select_for_update().filter(name=facts["name"]).first()
         cluster = Cluster.objects.get(pk=before.pk) if before else Cluster(name=facts["name"])
-        for key in ("title", "note", "epoch", "slot_seconds", "horizon_slots"):
+        for key in ("title", "note", "epoch", "slot_seconds", "horizon_slots", "standing_by_default"):
             setattr(cluster, key, facts[key])
         _apply_clock(cluster, **facts["clock"])
         try:

@@ -67,6 +67,11 @@ class Cluster(models.Model):
     horizon_slots = models.PositiveIntegerField(
         validators=_whole(1, LARGEST_HORIZON), help_text="Number of slots on sale, from the next one on."
     )
+    standing_by_default = models.BooleanField(
+        default=False,
+        help_text="Whether bids that do not say so stand: a bid rejected for its price or for lack of room is tried"
+        " again. It has no effect where no prices are posted.",
+    )
     clock_kind = models.CharField(max_length=10, choices=ClockKind, default=ClockKind.REAL)
     clock_running = models.BooleanField(default=True)
     clock_speed = models.FloatField(

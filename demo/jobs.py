@@ -39,6 +39,9 @@ def machines_of(cluster: Cluster) -> Machines:
     )
 
 
+ONE_STANDS_OF = 3
+"""Every third bid of a market with posted prices stands if it is rejected."""
+
 Draw = Callable[[np.random.Generator, Machines], Json]
 """One body, without its label."""
 
@@ -48,13 +51,17 @@ def drawn(
 ) -> Iterator[Offer]:
     """Offers `number`, `number` + 1, ... of the stream, by Poisson arrivals after `from_s`; endless.
 
-    Each offer has a generator of its own, so that a second run goes on where the first one stopped.
+    Each offer has a generator of its own, so that a second run goes on where the first one stopped. Where prices are
+    posted, one bid of three stands.
     """
     at_s = from_s
     while True:
         rng = np.random.default_rng([seed, number])
         at_s += rng.exponential(machines.slot_s / bids_per_slot)
-        yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body={"label": f"job {number}", **draw(rng, machines)})
+        body = {"label": f"job {number}", **draw(rng, machines)}
+        if "utility" in body and number % ONE_STANDS_OF == 0:
+            body["standing"] = True
+        yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body=body)
         number += 1
 
 

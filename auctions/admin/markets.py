@@ -95,8 +95,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if name not in POLICIES:
             self.message_user(request, str(UnknownPolicy(name, POLICIES)), messages.ERROR)
             return HttpResponseRedirect(request.path)
-        defaults = POLICIES[name]().to_json()
-        initial = defaults | (current.parameters if current.name == name else {})
+        initial = current.policy().to_json() if current.name == name else POLICIES[name]().to_json()
         # A policy without parameters sends an empty form.
         form = PolicyForm(request.POST if request.method == "POST" else None, policy=name, initial=initial)
         seen = None

@@ -9,6 +9,7 @@ from auctions.models import (
     CompetitiveRatio,
     DecisionRecord,
     Event,
+    FirstDecision,
     Payment,
     PolicyError,
     PolicyVersion,
@@ -30,6 +31,15 @@ class PolicyErrorAdmin(ReadOnlyAdmin):
 @admin.register(DecisionRecord)
 class DecisionRecordAdmin(ReadOnlyAdmin):
     """Receipts."""
+
+    list_display = ["bid", "policy", "slot", "ledger_version", "decided_at", "latency_ms"]
+    list_filter = ["bid__market", "bid__state"]
+    list_select_related = ["bid", "policy"]
+
+
+@admin.register(FirstDecision)
+class FirstDecisionAdmin(ReadOnlyAdmin):
+    """Rejections after which bids stood."""
 
     list_display = ["bid", "policy", "slot", "ledger_version", "decided_at", "latency_ms"]
     list_filter = ["bid__market", "bid__state"]

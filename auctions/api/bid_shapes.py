@@ -17,7 +17,8 @@ from web.writing import Answer
 ROLES: Final = [("worker", "Worker"), ("ps", "Parameter server")]
 STATES: Final = (
     "State of the bid. submitted: it waits for its decision; quarantined: the policy failed on it, and operators have"
-    " been informed; they put it back in the queue, or it can be withdrawn."
+    " been informed; they put it back in the queue, or it can be withdrawn; standing: it was rejected and is tried"
+    " again when slots begin."
 )
 
 
@@ -106,21 +107,27 @@ class CounterOfferOut(Answer):
     completion_slot, completion_s, completion_at = slot_times("completion", "Slot of the completion at that value")
 
 
-class QuoteOut(Answer):
+class _DecisionOut(Answer):
     admitted = serializers.BooleanField(source="decision.admitted", help_text="Whether the bid is admitted.")
     ledger_version = number("Version of the ledger that the decision was made against.")
     slot = number("First slot that could still be sold, slot number.", source="decision.slot")
     value = money("Value at the granted completion; 0 if rejected", source="decision.value")
     payment = money("Posted price of what is held; 0 where nobody pays", source="decision.payment")
     payoff = money("Value less payment", source="decision.payoff")
-    reason = string("Reason of a rejection: price, no_room, impossible, worthless or refused.", null=True)
+    reason = string("Reason of a rejection: price, no_room, impossible, worthless, expired or refused.", null=True)
     explanation = string("The decision in words.", source="decision.explanation")
     schedule = ScheduleOut(allow_null=True, help_text="The schedule; null if rejected, or without a planned start.")
     counter_offer = CounterOfferOut(
         source="decision.counter", allow_null=True, help_text="The least value that would have been admitted."
     )
     prices = serializers.DictField(
-        source="decision.prices", child=serializers.JSONField(), help_text="Parameters of the price function."
+        source="decision.prices",
+        child=serializers.JSONField(),
+        help_text=(
+            "Parameters of the price function. `log_scale`, `log_growth` and `offset` hold a number for each resource. "
+            "If they are in effect, `discounted_slots` is the number of slots in which idle capacity is cheaper, and "
+            "`per_slot_ahead` the money that each slot ahead adds to the price of a unit-slot, for each resource."
+        ),
     )
 
     @staticmethod
@@ -132,7 +139,18 @@ class QuoteOut(Answer):
         return granted(row.decision, row.snapshot)
 
 
-class DecisionOut(QuoteOut):
+class QuoteOut(_DecisionOut):
+    stands_until_slot, stands_until_s, stands_until_at = slot_times(
+        "stands_until", "Last slot in which it would be tried again; null if it would not stand", null=True
+    )
+    standing_wait_slots = serializers.FloatField(
+        source="standing_wait",
+        allow_null=True,
+        help_text="Median time from arrival to admission of recent standing bids, slots; null if it is not published.",
+    )
+
+
+class DecisionOut(_DecisionOut):
     version = number("Version of the market that recorded the decision.", source="record.version")
     decided_at = wall_time("Time of the decision", source="record.decided_at")
     decided_s = serializers.FloatField(
@@ -166,6 +184,10 @@ class BidBrief(Answer):
     refund = money("Refund of a job that failed")
     payoff = money("Value less payment plus refund", null=True)
     end_reason = string("Reason why the job failed, in words.", blank=True)
+    stands_until_slot, stands_until_s, stands_until_at = slot_times(
+        "stands_until", "Last slot in which a standing bid is tried again; null if it never stood", null=True
+    )
+    tries = number("How often a standing bid was tried again.")
     kept_from_slot, kept_from_s, kept_from_at = slot_times(
         "kept_from", "First slot in which other machines than the receipt's keep the promise", null=True
     )
@@ -183,7 +205,7 @@ class BidBrief(Answer):
 
 class BidOut(BidBrief):
     body = serializers.DictField(child=serializers.JSONField(), help_text="The bid as it was sent.")
-    decision = DecisionOut(allow_null=True, help_text="The receipt; null while the bid is not decided.")
+    decision = DecisionOut(allow_null=True, help_text="The last receipt; null while the bid is not decided.")
 
     @staticmethod
     def decision_of(bid: Bid) -> Receipt | None:

@@ -1,5 +1,6 @@
 """Operations on bids: submit, quote, read, withdraw, cancel."""
 
+from dataclasses import replace
 from typing import Final
 
 from django.http import Http404
@@ -25,8 +26,9 @@ from auctions.api.filters import filtered
 from auctions.domain.bid_schema import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
+from auctions.engine.markets import market_of
 from auctions.models import UNDECIDED, Bid, BidState
-from auctions.readings import queues, schedules
+from auctions.readings import publications, queues, schedules
 from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
@@ -135,7 +137,10 @@ class Quotes(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
         found = cluster_named(cluster)
-        return Response(QuoteOut.write(submission.quote(cluster=found, body=dict(request.data)), cluster=found))
+        quote = submission.quote(cluster=found, body=dict(request.data))
+        if quote.stands_until is not None:
+            quote = replace(quote, standing_wait=publications.standing_wait(market_of(found), user_of(request)))
+        return Response(QuoteOut.write(quote, cluster=found))
 
 
 class OneBid(ApiView):
@@ -218,7 +223,7 @@ class Withdraw(ApiView):
         operation_id="bids_withdraw",
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
-        """Withdraws a bid that is undecided or quarantined; 409 if it is decided."""
+        """Withdraws a bid that is undecided, standing or quarantined; 409 in any other state."""
         no_body(request)
         bid, found = _found(request, cluster, sequence)
         return Response(BidOut.write(withdraw_bid(bid), cluster=found))

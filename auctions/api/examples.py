@@ -18,6 +18,14 @@ BIDS: Final[dict[str, Json]] = {
         "epochs": 20,
         "utility": {"form": "step", "value": 300, "deadline_s": 48 * HOUR_S},
     },
+    "Keep trying for two days": {
+        "label": "any time will do",
+        "model": "LeNet",
+        "epochs": 20,
+        "standing": True,
+        "standing_until_s": 48 * HOUR_S,
+        "utility": {"form": "linear", "value": 60, "zero_at_s": 96 * HOUR_S},
+    },
     "Worth less the later, not before tomorrow": {
         "model": "AlexNet",
         "epochs": 30,

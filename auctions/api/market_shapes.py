@@ -63,6 +63,9 @@ class ClusterOut(ClusterBrief):
         allow_null=True,
         help_text="The key by which a bid states the value of its completion; null without a market.",
     )
+    standing_by_default = serializers.BooleanField(
+        source="cluster.standing_by_default", help_text="Value of `standing` in bids that do not state it."
+    )
     architectures = _names("Values that `architecture` of a bid may have; none without a market.")
 
 
@@ -153,10 +156,14 @@ class SummaryOut(Answer):
         [(str(objective), objective.name) for objective in Objective],
         help_text="Objective of the policy: welfare (an auction), or weighted completion or completion (nobody pays).",
     )
-    submitted = number("Number of bids: admitted + rejected + undecided + withdrawn + quarantined.")
+    submitted = number("Number of bids: admitted + rejected + undecided + standing + withdrawn + quarantined.")
     admitted = number("Number of admitted bids: planned + running + completed + cancelled + failed.")
     rejected = number("Number of rejected bids.")
     undecided = number("Number of bids that wait for their decision.")
+    standing = number(
+        "Rejected bids that are tried again; null for bidders, who read them as rejected.",
+        null=True,
+    )
     withdrawn = number("Number of withdrawn bids.")
     quarantined = number("Number of bids on which the policy failed; operators have been informed.")
     planned = number("Number of admitted jobs that have not started.")

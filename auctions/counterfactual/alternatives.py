@@ -8,9 +8,10 @@ from uuid import UUID
 
 from auctions.counterfactual.recent import Recent
 from auctions.counterfactual.record import Record
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
-from auctions.models import Bid, DecisionRecord, Event, Market
+from auctions.models import Bid, DecisionRecord, Event, FirstDecision, Market
 from auctions.readings.computation_limits import COMPUTATIONS
 from scheduling.analysis.truthfulness import VALUE_FACTORS, Misreport, stated_times, stated_values, time_of
 from scheduling.model.bid import Bid as CoreBid
@@ -72,19 +73,31 @@ def alternatives_of(bid: Bid, *, caller: int, checkpoint: Callable[[], None] | N
     NotReady
         While the server still compiles the algorithms, or is busy with other long computations.
     """
-    decided = DecisionRecord.objects.filter(bid=bid).values_list("bid__market__token", "version").first()
-    if decided is None:
+    version = decided_at(bid)
+    if version is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    decided = Market.objects.values_list("token", flat=True).get(pk=bid.market_id), version
     known = _results.get(decided)
     if known is not None:
         return known
     warming.check_market(bid.market_id)
     with COMPUTATIONS.turn(caller):
         found = _results.get(decided) or _computed(
-            bid, decided[1], checkpoint=deadline(LONGEST_S) if checkpoint is None else checkpoint
+            bid, version, checkpoint=deadline(LONGEST_S) if checkpoint is None else checkpoint
         )
     _results.store(decided, found)
     return found
+
+
+def decided_at(bid: Bid) -> int | None:
+    """Return the version of the event of a bid's decision; None if it is not decided.
+
+    For a bid that stood and was not admitted this is its first decision: at its end no policy was asked.
+    """
+    row = DecisionRecord.objects.filter(bid=bid).values_list("version", "stood_from", "bid__payment").first()
+    if row is not None and (row[1] is None or row[2] is not None):
+        return int(row[0])
+    return FirstDecision.objects.filter(bid=bid).values_list("version", flat=True).first()
 
 
 _results: Recent[tuple[UUID, int], Alternatives] = Recent(64)
@@ -101,6 +114,8 @@ def _computed(bid: Bid, version: int, *, checkpoint: Callable[[], None]) -> Alte
     book = replayed.at(slot)
     warming.check(book.policy)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core_bid)
+    if bid.stands_until is not None:  # the row has the positions of the inventory at its last try
+        core = core_bid(bid.resolved_request, book.snapshot, bid_id=core.id, arrival=core.arrival)
     # Each weight plans the whole line again.
     factors = VALUE_FACTORS if policy.objective is Objective.WELFARE else VALUE_FACTORS[::2]
     return Alternatives(

@@ -21,6 +21,7 @@ Progress = Callable[[int, int], None]
 GROUPS: Final = {
     BidState.COMPLETED: "completed",
     BidState.REJECTED: "rejected",
+    BidState.STANDING: "standing",
     BidState.RUNNING: "running",
     BidState.PLANNED: "planned",
     BidState.CANCELLED: "ended",
@@ -41,7 +42,7 @@ class Side:
 
     state: BidState
     admitted: bool | None
-    """None if not decided."""
+    """None if not decided. A standing bid counts as rejected until it is admitted."""
     start: int | None
     completion: int | None
     payment: float
@@ -115,12 +116,15 @@ SIDES: Final = ("recorded", "other")
 class Totals:
     """Totals over all bids of one replay.
 
-    submitted = completed + rejected + running + planned + ended + withdrawn + quarantined + undecided.
+    submitted = completed + rejected + standing + running + planned + ended + withdrawn + quarantined + undecided.
     """
 
     submitted: int
     completed: int
     rejected: int
+    """Rejected for good."""
+    standing: int
+    """Rejected, and tried again."""
     running: int
     """Started, but not complete."""
     planned: int
@@ -287,7 +291,8 @@ def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int
 def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[ComparedBid]) -> Totals:
     groups = Counter(GROUPS[side.state] for side in sides)
     welfare, revenue = sum(side.value for side in sides), sum(side.payment - side.refund for side in sides)
-    decided = [side.admitted for side in sides if side.admitted is not None]
+    over = (side for side in sides if side.state is not BidState.STANDING)
+    decided = [side.admitted for side in over if side.admitted is not None]
     both = [all(_has_end(side) for side in (row.recorded, row.other)) for row in rows]
     pairs = list(zip(rows, sides, strict=True))
     return Totals(

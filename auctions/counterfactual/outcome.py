@@ -26,6 +26,8 @@ class Outcome:
     ended: BidState | None = None
     """Withdrawn, quarantined, cancelled or failed."""
     ended_slot: int | None = None
+    stands: bool = False
+    """Whether it was rejected and is tried again."""
     reason: str = ""
     """Reason of a rejection: one word as in receipts, or `refused` if the bid could not have been submitted."""
     explanation: str = ""
@@ -83,7 +85,7 @@ class Outcome:
         if self.admitted is None:
             return BidState.SUBMITTED
         if not self.admitted:
-            return BidState.REJECTED
+            return BidState.STANDING if self.stands else BidState.REJECTED
         if self.completion is not None and self.completion <= slot:
             return BidState.COMPLETED
         return BidState.RUNNING if self.start is not None and self.start <= slot else BidState.PLANNED

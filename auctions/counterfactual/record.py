@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 
 from auctions.counterfactual import waypoints
-from auctions.counterfactual.replayed import ReplayedMarket
+from auctions.counterfactual.replayed import Receipts, ReplayedMarket
 from auctions.domain.bid_conversion import core_bid
-from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import QUEUE_EVENTS
-from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
+from auctions.engine.standing import first_offer
+from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import recorded_history
 from cluster.database.paging import in_pages
@@ -20,7 +21,8 @@ from scheduling.book.state import Job
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, parse
 from scheduling.model.schedule import Schedule
-from scheduling.registry import POLICIES, make_policy
+from scheduling.policies.standing import StandingBid
+from scheduling.registry import POLICIES, recorded_policy
 
 ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
 COLUMNS: Final = (
@@ -71,8 +73,10 @@ class Record:
 
     def decided_from(self, sequence: int) -> int | None:
         """Return the version of the first decision on a bid of that number or later; None if there is none."""
-        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
-        return found.filter(version__lte=self.version).order_by("version").values_list("version", flat=True).first()
+        chosen = {"bid__market_id": self.market_id, "bid__sequence__gte": sequence, "version__lte": self.version}
+        last = DecisionRecord.objects.filter(**chosen).aggregate(found=Min("version"))["found"]
+        first = FirstDecision.objects.filter(**chosen).aggregate(found=Min("version"))["found"]
+        return min((version for version in (last, first) if version is not None), default=None)
 
     def first_of_last(self, decisions: int) -> int | None:
         """Return the sequence number of the first of the last `decisions` decisions; None if nothing was decided."""
@@ -81,7 +85,7 @@ class Record:
         if not last:
             return None
         sequence, version = last[-1]
-        # A bid that was quarantined and put back in the queue was decided after later ones.
+        # A bid that stood, or was quarantined and put back in the queue, was decided after later ones.
         return max(sequence, self._sequence_at(version))
 
     def decisions_from(self, sequence: int) -> int:
@@ -101,8 +105,7 @@ class Record:
         if self._only_promises(version):
             return self._state_from_rows(version, later=True)
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
-        receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
-        state = _initial_state(bids, receipts)
+        state = _initial_state(bids, self._receipts(Q()))
         for event in self.events():
             if event.version >= version:
                 break
@@ -118,7 +121,7 @@ class Record:
         if self._only_promises(version):
             return self._state_from_rows(version, later=False)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
-        since, state = waypoints.nearest(token, version) or (0, ReplayedMarket({}, {}))
+        since, state = waypoints.nearest(token, version) or (0, ReplayedMarket({}, Receipts()))
         events = self.rows(since=since).filter(version__lt=version)
         state = self._continued(state, events)
         for event in in_pages(events, by="version"):
@@ -126,7 +129,7 @@ class Record:
             state.apply(event)
             following = event.version + 1
             if following % waypoints.EVENTS == 0:
-                waypoints.store(token, following, state.continued({}, {}))
+                waypoints.store(token, following, state.continued({}, Receipts()))
         return state
 
     def _continued(self, state: ReplayedMarket, events: "QuerySet[Event]") -> ReplayedMarket:
@@ -135,8 +138,21 @@ class Record:
         if events.filter(kind=EventKind.INVENTORY).exists():
             known |= Q(sequence__in=[int(name) for name in state.under_way])
         bids = Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS)
-        receipts = DecisionRecord.objects.filter(version__in=events.values("version"), bid__market_id=self.market_id)
-        return state.continued({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
+        receipts = self._receipts(Q(version__in=events.values("version")), costs=False)
+        return state.continued({bid.pk: bid for bid in bids}, receipts)
+
+    def _receipts(self, chosen: Q, *, costs: bool = True) -> Receipts:
+        """Return the receipts up to this version among the chosen ones, with the costs of each slot if wanted."""
+        within = {"bid__market_id": self.market_id, "version__lte": self.version}
+        last = DecisionRecord.objects.filter(chosen, **within)
+        first = FirstDecision.objects.filter(chosen, **within)
+        rows = last.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
+        return Receipts(
+            last=dict(last.values_list("bid_id", "receipt")),
+            first=dict(first.values_list("bid_id", "receipt")),
+            stood=frozenset(last.exclude(stood_from=None).values_list("bid_id", flat=True)),
+            costs={pk: tuple(found) for pk, found in rows if found},
+        )
 
     def _only_promises(self, version: int) -> bool:
         """Return whether no granted schedule could move before this version, so that rows give the state then."""
@@ -147,9 +163,10 @@ class Record:
 
     def _sequence_at(self, version: int) -> int:
         """Return the first number after those of all bids that were decided before this version."""
-        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-        last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
-        return (last or 0) + 1
+        chosen = {"bid__market_id": self.market_id, "version__lt": version}
+        last = DecisionRecord.objects.filter(**chosen).aggregate(found=Max("bid__sequence"))["found"]
+        first = FirstDecision.objects.filter(**chosen).aggregate(found=Max("bid__sequence"))["found"]
+        return max(last or 0, first or 0) + 1
 
     def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
         """Return jobs under way then, by key in order of admission: versions of their decision and its inventory."""
@@ -178,18 +195,46 @@ class Record:
         if later:
             decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
             known |= Q(sequence__lte=self.submitted) & ~Q(pk__in=decided.values("bid_id"))
-            receipts |= Q(version__gte=version, version__lte=self.version)
-        state = _initial_state(
-            Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS),
-            DecisionRecord.objects.filter(receipts, bid__market_id=self.market_id),
-            costs=later,
-        )
+            receipts |= Q(version__gte=version)
+        bids = Bid.objects.filter(known, market_id=self.market_id)
+        state = _initial_state(bids.only(*COLUMNS), self._receipts(receipts, costs=later))
         self._resume_from_rows(state, version, now=now, going=going)
         if later:
+            self._let_stand(state, version)
             kinds = sorted(QUEUE_EVENTS - {EventKind.SUBMITTED})
             for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=state.bids):
                 state.apply(event)
         return state
+
+    def _let_stand(self, state: ReplayedMarket, version: int) -> None:
+        """Add the bids that began to stand before this event, if they were not decided for good by then."""
+        decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        rows = FirstDecision.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        firsts = list(rows.exclude(bid__in=decided.values("bid_id")).order_by("version"))
+        if not firsts:
+            return
+        events = self.rows().filter(version__lt=version, version__gte=firsts[0].version)
+        begun = dict(events.filter(kind=EventKind.STANDING).values_list("bid_id", "payload__until"))
+        turns = events.filter(kind=EventKind.SLOT, payload__has_key="standing")
+        tried = {
+            number: slot
+            for slot, turn in turns.values_list("payload__now", "payload__standing")
+            for number in turn["tried"]
+        }
+        for row in firsts:
+            bid, snapshot = state.bids[row.bid_id], state.book.snapshot
+            core = core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+            one = StandingBid(bid.sequence, core, tried=tried.get(bid.sequence, row.slot), until=begun[bid.pk])
+            first = Decision.from_json(parse(row.receipt))
+            if row.inventory_version != self._inventory_before(version):
+                known = snapshots_at(self.market_id, {row.inventory_version})
+                first = first_offer(first, old=known[row.inventory_version], new=snapshot)
+            state.let_stand(bid, one, first)
+
+    def _inventory_before(self, version: int) -> int:
+        """Return the version of the inventory in force before this event."""
+        inventories = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY), version__lt=version)
+        return int(inventories.aggregate(last=Max("version"))["last"])
 
     def _resume_from_rows(
         self, state: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]
@@ -212,15 +257,14 @@ class Record:
         opened = min(snapshots)
         if chosen is None:
             raise ValueError("a decision was made before a policy was chosen")
-        decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-        history, offers = recorded_history(decisions, snapshot, market_id=self.market_id, in_force=in_force)
+        learned = recorded_history(self.market_id, snapshot, in_force=in_force, before=version)
         known = {job.bid.id: job for job in jobs}
-        running = RunningBook(ledger, history, decided=decisions.count(), jobs=known, offers=offers)
+        running = RunningBook(ledger, learned.history, decided=learned.decided, jobs=known, offers=learned.offers)
         book = LiveBook(
             version=0,
             market_id=self.market_id,
             snapshot=snapshot,
-            policy=make_policy(chosen.payload["name"], chosen.payload["parameters"]),
+            policy=recorded_policy(chosen.payload["name"], chosen.payload["parameters"]),
             policy_id=0,
             running=running,
         )
@@ -229,14 +273,9 @@ class Record:
         state.resume(book, slot=slot, since=since)
 
 
-def _initial_state(
-    bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True
-) -> ReplayedMarket:
-    """Return the state before the first event, with these bids and receipts, and the costs of each slot."""
-    known = {bid.pk: bid for bid in bids}
-    texts = dict(receipts.values_list("bid_id", "receipt"))
-    rows = receipts.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
-    return ReplayedMarket(known, texts, {pk: tuple(found) for pk, found in rows if found})
+def _initial_state(bids: "QuerySet[Bid]", receipts: Receipts) -> ReplayedMarket:
+    """Return the state before the first event, with these bids and receipts."""
+    return ReplayedMarket({bid.pk: bid for bid in bids}, receipts)
 
 
 def _traded(event: Event) -> int:

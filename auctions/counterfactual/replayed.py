@@ -6,8 +6,8 @@ the further assumptions.
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from auctions.counterfactual.outcome import Outcome
@@ -17,6 +17,7 @@ from auctions.domain.refunds import Refund
 from auctions.engine import planning
 from auctions.engine.planning import Planned
 from auctions.engine.policies import check_line
+from auctions.engine.standing import Turn
 from auctions.history.replay import Replaying, Step
 from auctions.models import Bid, BidState, Event, EventKind
 from auctions.state.book import LiveBook
@@ -25,10 +26,26 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, parse
 from scheduling.model.errors import OutsideHorizon, OverCapacity
 from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.standing import StandingBid
 
 GOING: Final = (BidState.PLANNED, BidState.RUNNING)
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Receipts:
+    """Receipts of a record, as canonical text by the bid's key."""
+
+    last: Mapping[int, str] = field(default_factory=dict)
+    """Those of admissions and final rejections."""
+    first: Mapping[int, str] = field(default_factory=dict)
+    """Those of rejections after which bids stood."""
+    stood: frozenset[int] = frozenset()
+    """Keys of the bids in `last` that stood before."""
+    costs: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    """Posted cost of each slot of the granted schedule, where known."""
 
 
 class ReplayedMarket(Replaying):
@@ -39,17 +56,12 @@ class ReplayedMarket(Replaying):
     bids
         By key; `core` is in the positions of the inventory under which the bid was decided.
     receipts
-        Canonical text, by the bid's key.
-    costs
-        Posted cost of each slot of the granted schedule, where known, by the bid's key.
+        Receipts of their decisions.
     """
 
-    def __init__(
-        self, bids: Mapping[int, Bid], receipts: Mapping[int, str], costs: Mapping[int, tuple[float, ...]] | None = None
-    ) -> None:
+    def __init__(self, bids: Mapping[int, Bid], receipts: Receipts) -> None:
         super().__init__(bids, priced=False)
         self._receipts = receipts
-        self._costs = costs or {}
         self.other: Policy | None = None
         """The policy that decides and plans instead of the record; None in factual mode."""
         self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
@@ -77,36 +89,41 @@ class ReplayedMarket(Replaying):
 
     def resume(self, book: LiveBook, *, slot: int | None, since: int) -> None:
         """Set the state to this book: after slot `slot` began, when `since` was the first slot that could be traded."""
-        self._book, self.slot, self._since = book, slot, since
+        self._book, self.slot, self._since, self._on_sale = book, slot, since, book.running.now
         for name, job in book.running.jobs.items():
             outcome = self.outcomes.setdefault(name, Outcome())
             outcome.admitted = True
             outcome.plan(job)
             self._going.add(name)
 
+    def let_stand(self, bid: Bid, one: StandingBid, first: Decision) -> None:
+        """Add a bid that stands since an earlier event."""
+        self.standing.add(bid, one, first, self.book.snapshot)
+        outcome = self.outcomes[str(bid.sequence)] = Outcome.of(first)
+        outcome.stands = True
+
     def receipt_of(self, bid_id: int) -> str:
-        """Return the receipt of a bid, by its key, as canonical text."""
-        return self._receipts[bid_id]
+        """Return the last receipt of a bid, by its key, as canonical text."""
+        return self._receipts.last[bid_id]
 
     def fork(self) -> "ReplayedMarket":
         """Return an independent copy that can continue from here."""
-        other = self._with(self.bids, self._receipts, self._costs)
+        other = self._with(self.bids, self._receipts)
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         return other
 
-    def continued(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "ReplayedMarket":
+    def continued(self, bids: Mapping[int, Bid], receipts: Receipts) -> "ReplayedMarket":
         """Return a fork with these bids and receipts, and otherwise only with the jobs that are under way."""
-        other = self._with(bids, receipts, {})
+        other = self._with(bids, receipts)
         under_way = self._going | (set() if self._book is None else self._book.running.jobs.keys())
         known = {name: Outcome(**vars(self.outcomes[name])) for name in under_way if name in self.outcomes}
         other.outcomes |= known
         return other
 
-    def _with(
-        self, bids: Mapping[int, Bid], receipts: Mapping[int, str], costs: Mapping[int, tuple[float, ...]]
-    ) -> "ReplayedMarket":
-        other = ReplayedMarket(bids, receipts, costs)
+    def _with(self, bids: Mapping[int, Bid], receipts: Receipts) -> "ReplayedMarket":
+        other = ReplayedMarket(bids, receipts)
         other._opening, other.other, other.slot, other._since = self._opening, self.other, self.slot, self._since
+        other._on_sale, other.standing, other._admitted = self._on_sale, self.standing.copy(), set(self._admitted)
         other._book = None if self._book is None else self._book.copy()
         other._going = set(self._going)
         other.failed_plans, other._plan_failed = self.failed_plans, self._plan_failed
@@ -133,13 +150,65 @@ class ReplayedMarket(Replaying):
         match event.kind:
             case EventKind.POLICY if self.other is not None:
                 return None
-            case EventKind.WITHDRAWN | EventKind.QUARANTINED if event.bid_id is not None:
-                self._outcome(event.bid_id).end(BidState(event.kind), event.slot)
-            case EventKind.RETRIED if event.bid_id is not None:
-                self._outcome(event.bid_id).resubmit()
+            case EventKind.WITHDRAWN | EventKind.QUARANTINED | EventKind.RETRIED if event.bid_id is not None:
+                if self._decided_otherwise(event, event.bid_id):
+                    return None
+                self._end_or_resubmit(event, self._outcome(event.bid_id))
+            case EventKind.ADMITTED if self.other is not None and event.bid_id in self._receipts.stood:
+                return None  # the other policy tries the bid when it is its turn here
             case EventKind.OPENED:
                 self._since = event.slot - 1
         return super().apply(event)
+
+    def _decided_otherwise(self, event: Event, bid_id: int) -> bool:
+        """Return whether an event cannot happen here because the other policy decided the bid before.
+
+        A bid that is admitted here was withdrawn in the record while it stood, or the recorded policy failed on a try.
+        """
+        if self.other is None:
+            return False
+        outcome = self._outcome(bid_id)
+        return bool(outcome.admitted) or (event.kind != EventKind.WITHDRAWN and outcome.admitted is not None)
+
+    def _end_or_resubmit(self, event: Event, outcome: Outcome) -> None:
+        if event.kind == EventKind.RETRIED:
+            outcome.resubmit()
+        else:
+            outcome.end(BidState(event.kind), event.slot)
+
+    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int]) -> Turn:
+        """Give standing bids their turn under the other policy, and update their outcomes."""
+        turn = super().turn_of_standing_bids(book, failing=())
+        for number, decision in turn.ended:
+            self.outcomes[str(number)] = Outcome.of(decision)
+        for one in turn.tries:
+            name = str(one.sequence)
+            if one.made is not None:
+                self.outcomes[name] = Outcome.of(one.made.decision)
+                self.outcomes[name].plan(book.running.jobs[name])
+                self._going.add(name)
+            elif one.failed is not None:
+                self.outcomes[name].end(BidState.QUARANTINED, book.running.now)
+        self._admitted.clear()
+        return turn
+
+    def _slots_pass(self, event: Event) -> Step:
+        if self.other is not None:
+            return super()._slots_pass(event)
+        book = self.at(event.payload.get("now", event.slot + 1))
+        moves = self.passed(book, event)
+        recorded = event.payload.get("standing", {})
+        for number in recorded.get("tried", ()):
+            self.standing.tried(number, slot=book.running.now)
+        for number in recorded.get("ended", ()):
+            self.standing.remove(number)
+            self.outcomes[str(number)] = self._final(number)
+        return self._step(event, moves)
+
+    def _final(self, number: int) -> Outcome:
+        """Return the outcome of a standing bid that ended."""
+        receipt = next((self._receipts.last[pk] for pk, bid in self.bids.items() if bid.sequence == number), None)
+        return Outcome(admitted=False) if receipt is None else Outcome.of(Decision.from_json(parse(receipt)))
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return the other policy's plan, or the recorded moves."""
@@ -166,21 +235,25 @@ class ReplayedMarket(Replaying):
         """Return the other policy's decision, or the decision of the receipt."""
         if self.other is not None:
             return super().decided(book, core, event)
-        receipt = parse(self._receipts[cast(int, event.bid_id)])
+        key = cast(int, event.bid_id)
+        first = event.kind == EventKind.STANDING
+        receipt = parse((self._receipts.first if first else self._receipts.last)[key])
         moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
-        decision = Decision.from_json(receipt)
-        return replace(decision, moves=moves, costs=self._costs.get(cast(int, event.bid_id), ()))
+        costs = () if first else self._receipts.costs.get(key, ())
+        return replace(Decision.from_json(receipt), moves=moves, costs=costs)
 
     def settled(self, event: Event, bid: Bid) -> Step:
         """Decide a bid.
 
         A bid on which the other policy fails is quarantined, and prices do not learn from it.
         """
-        book, core, name = self.at(event.slot), CoreBid.from_json(bid.core_bid), str(bid.sequence)
+        book, name = self.at(event.slot), str(bid.sequence)
+        core = self._core(bid, event, book)
+        again = self.other is None and bid.pk in self._receipts.stood and event.kind != EventKind.STANDING
         try:
             with policy_errors():
                 decision = self.decided(book, core, event)
-                book.apply_decision(core, decision, owner=bid.owner_id)
+                book.apply_decision(core, decision, owner=bid.owner_id, again=again)
         except PolicyFailed as failed:
             if self.other is None:
                 raise failed.error from None
@@ -189,11 +262,24 @@ class ReplayedMarket(Replaying):
             self.outcomes[name].end(BidState.QUARANTINED, event.slot)
             return self._step(event, ())
         self.outcomes[name] = Outcome.of(decision)
+        self._let_stand(event, bid, core, decision)
         if decision.admitted:
             self.outcomes[name].plan(book.running.jobs[core.id])
             self._going.add(name)
         self._note(book, decision.moves)
         return self._step(event, decision.moves)
+
+    def _let_stand(self, event: Event, bid: Bid, core: CoreBid, decision: Decision) -> None:
+        """Let a bid stand if the other policy rejects it and it stands then, or if it stood in the record."""
+        name, book = str(bid.sequence), self.book
+        if self.other is not None:
+            self.outcomes[name].stands = self.stand(bid, core, book, decision) is not None
+        elif event.kind == EventKind.STANDING:
+            one = StandingBid(bid.sequence, core, tried=book.running.now, until=event.payload["until"])
+            self.standing.add(bid, one, decision, book.snapshot)
+            self.outcomes[name].stands = True
+        else:
+            self.standing.remove(bid.sequence)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """Remove a job if it is still under way in this replay, too, and not removed by an inventory already."""
@@ -242,7 +328,13 @@ class ReplayedMarket(Replaying):
         moves = (Move.from_json(move) for move in event.payload.get("moves", ()))
         return next((move.schedule for move in moves if move.job == job.bid.id), None)
 
-    def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
+    def _step(
+        self,
+        event: Event,
+        moves: tuple[Move, ...],
+        failed: tuple[str, ...] = (),
+        standing: Sequence[Json | int] = (),
+    ) -> Step:
         """Return the step without its moves, because they are not compared with the record."""
         return Step(event.version, EventKind(event.kind), moves="", recorded_moves="")
 

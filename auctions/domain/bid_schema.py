@@ -25,7 +25,8 @@ from scheduling.model.bid import Architecture
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_MONEY, shown
 from scheduling.policies.base import Objective
-from web.fields import ByName, Choice, Integer, Number, OneOf, Text, any_of
+from scheduling.policies.posted_price import PostedPricePolicy
+from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Text, any_of
 from web.schema import Schema, named
 
 LARGEST_EPOCHS: Final = 1_000_000
@@ -63,7 +64,13 @@ class BidContext:
     @cached_property
     def defaults(self) -> Json:
         """Values of keys that may be left out, whatever the model."""
-        return {"start_after_s": 0, "upload_delay_s": {}, **DEFAULTS.get(self.policy.objective, {})}
+        stands = {"standing": self.cluster.standing_by_default} if self.posts_prices else {}
+        return {"start_after_s": 0, "upload_delay_s": {}, **stands, **DEFAULTS.get(self.policy.objective, {})}
+
+    @property
+    def posts_prices(self) -> bool:
+        """Whether the policy rejects bids for posted prices, so that they may stand."""
+        return issubclass(self.policy, PostedPricePolicy)
 
     @cached_property
     def profiles(self) -> dict[str, Json]:
@@ -157,6 +164,17 @@ class BidIn(Schema):
         required=False,
         help_text="How workers exchange gradients: ps (parameter servers, if not given) or ring (Ring-AllReduce).",
     )
+    standing = Flag(
+        required=False,
+        help_text="Whether the bid stands if it is rejected for its price or for lack of room: it is tried again until"
+        " it is worth nothing. The cluster's `standing_by_default` if not given; only where prices are posted.",
+    )
+    standing_until_s = Number(
+        0,
+        LARGEST_SECONDS,
+        required=False,
+        help_text="A standing bid is not tried again later than this, seconds after submission; it may end earlier.",
+    )
     utility = OneOf(
         "form",
         {form: shape() for form, shape in UTILITIES.items()},
@@ -198,6 +216,10 @@ class BidIn(Schema):
         for key in self._not_for(data):
             if key in data and architecture is not None:
                 wrong[key] = f"not for a job of architecture {architecture}; leave it out"
+        if data.get("standing") is True and not self._bids.posts_prices:
+            wrong["standing"] = f"expected false: {policy.title} posts no prices, so no bid stands under it"
+        if "standing_until_s" in data and not self.filled_in(data).get("standing"):
+            wrong["standing_until_s"] = "expected only in a bid whose `standing` is true"
         for key in set(VALUE_KEYS.values()) - {self._bids.value_key}:
             if key in data:
                 wrong[key] = f"this cluster takes a {self._bids.value_key} instead ({policy.title})"
@@ -222,7 +244,8 @@ class BidIn(Schema):
         """Return the keys that a complete bid of this architecture has."""
         other = self._not_for(data)
         always = (*PROFILE_KEYS, *RING_KEYS, "upload_delay_s", "start_after_s", self._bids.value_key)
-        return [key for key in always if key not in other]
+        stands = ("standing",) if self._bids.posts_prices else ()
+        return [key for key in (*always, *stands) if key not in other]
 
     def _not_for(self, data: dict[str, Any]) -> tuple[str, ...]:
         """Return the keys that are not for this architecture; of an unknown one, those that not all of them have."""

@@ -34,6 +34,7 @@ def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
         "admitted": admitted,
         "rejected": counts.get(BidState.REJECTED, 0),
         "undecided": counts.get(BidState.SUBMITTED, 0),
+        "standing": counts.get(BidState.STANDING, 0),
         "withdrawn": counts.get(BidState.WITHDRAWN, 0),
         "quarantined": counts.get(BidState.QUARANTINED, 0),
         "planned": counts.get(BidState.PLANNED, 0),

@@ -1,20 +1,23 @@
 """State transitions of a bid; only this module writes a bid's state.
 
-    submitted -> planned | running | rejected | withdrawn | quarantined      planned -> running | cancelled | failed
-    running -> planned | completed | cancelled | failed                     quarantined -> submitted | withdrawn
+    submitted -> planned | running | standing | rejected | withdrawn | quarantined
+    standing -> planned | running | rejected | withdrawn | quarantined
+    quarantined -> submitted | standing | withdrawn
+    planned -> running | cancelled | failed
+    running -> planned | completed | cancelled | failed
 
 A running job returns to planned only at the very beginning of its first slot, if a plan moves it before it has held
 anything.
 
 Each transition is a compare-and-swap: it names the states that it may leave, and fails if the row is in another state.
-`replan` instead checks the rows that it is given, which are read under the market's lock.
+`replan` and `end` instead check the rows that they are given, which are read under the market's lock.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from auctions.domain.errors import WrongState
 from auctions.models import Bid, BidState, Market
@@ -24,11 +27,19 @@ STEPS: Final = {
     BidState.SUBMITTED: {
         BidState.PLANNED,
         BidState.RUNNING,
+        BidState.STANDING,
         BidState.REJECTED,
         BidState.WITHDRAWN,
         BidState.QUARANTINED,
     },
-    BidState.QUARANTINED: {BidState.SUBMITTED, BidState.WITHDRAWN},
+    BidState.STANDING: {
+        BidState.PLANNED,
+        BidState.RUNNING,
+        BidState.REJECTED,
+        BidState.WITHDRAWN,
+        BidState.QUARANTINED,
+    },
+    BidState.QUARANTINED: {BidState.SUBMITTED, BidState.STANDING, BidState.WITHDRAWN},
     BidState.PLANNED: {BidState.RUNNING, BidState.CANCELLED, BidState.FAILED},
     BidState.RUNNING: {BidState.PLANNED, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
 }
@@ -67,19 +78,43 @@ def reject(bid: Bid) -> None:
     _move(bid, BidState.REJECTED)
 
 
+def stand(bid: Bid, *, slot: int, until: int) -> None:
+    """Let a waiting bid stand that was rejected in slot `slot`; it is tried again up to slot `until`."""
+    _move(bid, BidState.STANDING, tried_slot=slot, stands_until=until)
+
+
+def tried(bids: Sequence[Bid], *, slot: int) -> None:
+    """Note that these standing bids were tried again in slot `slot`; this takes one query."""
+    if bids:
+        Bid.objects.filter(pk__in=[bid.pk for bid in bids]).update(tried_slot=slot, tries=F("tries") + 1)
+
+
+def end(bids: Sequence[Bid]) -> None:
+    """Reject standing bids that are not tried again; this takes one query.
+
+    The rows are read under the market's lock, as in `replan`.
+    """
+    for bid in bids:
+        if bid.state != BidState.STANDING:
+            raise _wrong_state(bid, BidState(bid.state), [BidState.STANDING], BidState.REJECTED)
+        bid.state = BidState.REJECTED
+    if bids:
+        Bid.objects.filter(pk__in=[bid.pk for bid in bids]).update(state=BidState.REJECTED)
+
+
 def withdraw(bid: Bid) -> None:
-    """Withdraw a bid that is not decided."""
+    """Withdraw a bid that is not decided, or that stands."""
     _move(bid, BidState.WITHDRAWN)
 
 
 def quarantine(bid: Bid) -> None:
-    """Quarantine a waiting bid that the policy failed to decide."""
+    """Quarantine a waiting or standing bid that the policy failed to decide."""
     _move(bid, BidState.QUARANTINED)
 
 
 def retry(bid: Bid) -> None:
-    """Put a quarantined bid back in the decision queue, in its old place."""
-    _move(bid, BidState.SUBMITTED)
+    """Put a quarantined bid back in the decision queue, in its old place; one that stood stands again."""
+    _move(bid, BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING)
 
 
 def cancel(bid: Bid, *, slot: int) -> None:

@@ -10,6 +10,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.base import Objective, Policy
+from scheduling.policies.standing import StandingBid, try_again, with_first_offer
 
 
 class WrongDecision(SchedulingError):
@@ -43,6 +44,32 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
         canonical(decision.costs)
         _check(decision, bid)
         book.apply_decision(bid, decision, owner=owner)
+    return Made(decision, receipt, latency_ms)
+
+
+def decide_again(book: LiveBook, one: StandingBid, first: Decision, *, owner: int) -> Made | None:
+    """Try a standing bid; apply an admission to the book, and return None if the bid is rejected again.
+
+    `first` is the rejection after which it stands, with densities in the positions of the inventory in force.
+
+    Raises
+    ------
+    PolicyFailed
+        If the policy raises, or its decision breaks a rule.
+    """
+    with policy_errors():
+        if refusal(one.bid, book.policy):
+            return None
+        began = perf_counter()
+        admission = try_again(book.policy, one, book.view())
+        latency_ms = (perf_counter() - began) * 1000
+        if admission is None:
+            return None
+        decision = with_first_offer(admission, first)
+        receipt = canonical(decision.to_json())
+        canonical(decision.costs)
+        _check(decision, one.bid)
+        book.apply_decision(one.bid, decision, owner=owner, again=True)
     return Made(decision, receipt, latency_ms)
 
 

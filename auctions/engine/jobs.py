@@ -13,7 +13,7 @@ from scheduling.model.types import Json
 
 
 def withdraw_bid(bid: Bid) -> Bid:
-    """Withdraw a waiting or quarantined bid; raises WrongState if it has been decided."""
+    """Withdraw a waiting, standing or quarantined bid; raises WrongState if it is in another state."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         transitions.withdraw(bid)
@@ -25,10 +25,12 @@ def withdraw_bid(bid: Bid) -> Bid:
 def retry_bid(bid: Bid) -> Bid:
     """Put a quarantined bid back in the queue, for operators; raises WrongState if it is in another state.
 
-    It keeps its sequence number, so it is decided before waiting bids that were submitted after it.
+    It keeps its sequence number, so it is decided before waiting bids that were submitted after it. A bid that stood
+    stands again.
     """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
+        bid.refresh_from_db()
         transitions.retry(bid)
         record(market, EventKind.RETRIED, moment, bid=bid)
         save_counters(market)

@@ -1,4 +1,5 @@
 """Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances.
+Standing bids have their turn.
 
 `auctions.tasks.sweep` calls `pass_slots` every two seconds. Every decision, and every change of an admitted job, a
 server or the policy, calls `caught_up` first, so no slot that has begun is still sold.
@@ -7,7 +8,7 @@ server or the policy, calls `caught_up` first, so no slot that has begun is stil
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.engine import outages, planning
+from auctions.engine import outages, planning, standing
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
 from auctions.readings import publications
@@ -45,7 +46,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         While the kernels of the market's policy are being compiled.
     """
     warming.check_market(market.pk)  # a transaction must not wait for a compiler
-    late = moment.slot > market.slot
+    late, before = moment.slot > market.slot, market.now
     book = books.checkout(market, now=market.slot + 1 if late else moment.now)
     if late:
         first = market.slot + 1
@@ -61,10 +62,13 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
         if unpriced is not None:
             payload["unpriced"] = True
+        turn, bids = standing.take_turn(market, book, moment, before=before)
+        payload |= turn.payload()
         event = record(market, EventKind.SLOT, moment, payload=payload)
         planning.write(book, planned.moves, moment, version=event.version)
         planning.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # never falls: these slots have been planned
+        standing.write(market, turn, bids, book, moment, event=event)
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
         publications.publish(market)

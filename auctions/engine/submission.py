@@ -12,7 +12,7 @@ from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_force
 from auctions.domain.lock import MarketTime, locked_market, market_time, record_bids, save_counters
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.engine import decision_queue
+from auctions.engine import decision_queue, standing
 from auctions.engine.decide import decide
 from auctions.engine.markets import market_of
 from auctions.kernels import warming
@@ -51,6 +51,10 @@ class Quote:
     """The inventory snapshot that defines the positions in the schedule."""
     policy: Policy
     """The policy that decided it."""
+    stands_until: int | None = None
+    """Last slot in which it would be tried again if it was submitted; None if it would not stand."""
+    standing_wait: float | None = None
+    """Median time from arrival to admission of recent standing bids that may be published, slots; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
         core=core,
         snapshot=book.snapshot,
         policy=book.policy,
+        stands_until=standing.last_slot(resolved, core, book, made.decision, standing.RULE),
     )
 
 

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions.history import audit_history, audit_outages, audit_publications, audit_queues, audit_rows, audit_schedules
+from auctions.history import (
+    audit_history,
+    audit_outages,
+    audit_publications,
+    audit_queues,
+    audit_rows,
+    audit_schedules,
+    audit_standing,
+)
 from auctions.models import Market
 from auctions.state import storage
 
@@ -20,6 +28,7 @@ CHECKS: dict[str, Check] = {
     "policies' errors are those of events": audit_rows.policy_errors_kept,
     "policies are as their events say": audit_rows.policies_match_events,
     "states agree with the slot": audit_rows.states_match_slot,
+    "standing bids had their turns": audit_standing.standing_bids_in_order,
     "payments are between zero and value": audit_rows.payments_rational,
     "payments are charged once, as decided": audit_rows.charges_match,
     "slots cost what was paid": audit_outages.costs_match,

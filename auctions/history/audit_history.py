@@ -14,7 +14,7 @@ from auctions.domain.transitions import Window
 from auctions.history.audit_rows import TOLERANCE
 from auctions.history.replay import kept_by_replay
 from auctions.models import (
-    UNDECIDED,
+    WITHDRAWABLE,
     Bid,
     BidState,
     BoundKind,
@@ -83,7 +83,9 @@ class _RecordedState:
     """The state of the market after the events so far."""
 
     def __init__(self, market: Market, events: list[Event]) -> None:
-        self.bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).select_related("decision")}
+        bids = Bid.objects.filter(market=market).select_related("decision", "first_decision")
+        self.bids = {bid.pk: bid for bid in bids}
+        self._keys = {bid.sequence: bid.pk for bid in bids}
         self.states: dict[int, BidState] = {}
         self.grants = Grants(market)
         first = next((e.payload["from"] for e in events if e.kind == EventKind.SLOT), market.slot + 1)
@@ -119,6 +121,17 @@ class _RecordedState:
         completed = self._move(BidState.RUNNING, BidState.COMPLETED, {pk: end for pk, (_, end) in windows.items()})
         if (event.payload["running"], event.payload["completed"]) != (running, completed):
             yield f"it should say that {running} began and {completed} were completed"
+        for number in event.payload.get("standing", {}).get("ended", ()):
+            yield from self._ends(event, number)
+
+    def _ends(self, event: Event, number: int) -> Iterator[str]:
+        """A standing bid ends when a slot begins."""
+        pk = self._keys.get(number, 0)
+        state, record = self.states.get(pk), getattr(self.bids.get(pk), "decision", None)
+        self.states[pk] = BidState.REJECTED
+        made = record and (record.version, record.ledger_version, record.decided_at, record.slot)
+        if state != BidState.STANDING or made != (event.version, event.version, event.at, event.payload["now"]):
+            yield f"it does not fit the end of bid {number}, which was {state or 'not there'} before"
 
     def _move(self, old: BidState, new: BidState, slots: dict[int, int | None]) -> list[int]:
         due = [
@@ -135,28 +148,36 @@ class _RecordedState:
             case EventKind.SUBMITTED:
                 right = state is None and (event.slot, event.at) == (bid.arrival_slot, bid.submitted_at)
                 self.states[bid.pk] = BidState.SUBMITTED
-            case EventKind.ADMITTED | EventKind.REJECTED:
-                record = bid.decision
-                right = state == BidState.SUBMITTED and (event.slot, event.at, self.ledger_version) == (
-                    record.slot,
-                    record.decided_at,
-                    record.ledger_version,
+            case EventKind.STANDING | EventKind.ADMITTED | EventKind.REJECTED:
+                right = self._fits(event, bid, state)
+                self.states[bid.pk] = (
+                    self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState(event.kind)
                 )
-                self.states[bid.pk] = self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState.REJECTED
             case EventKind.WITHDRAWN:
-                right = state in UNDECIDED
+                right = state in WITHDRAWABLE
                 self.states[bid.pk] = BidState.WITHDRAWN
             case EventKind.QUARANTINED:
-                right = state == BidState.SUBMITTED
+                right = state in (BidState.SUBMITTED, BidState.STANDING)
                 self.states[bid.pk] = BidState.QUARANTINED
             case EventKind.RETRIED:
                 right = state == BidState.QUARANTINED
-                self.states[bid.pk] = BidState.SUBMITTED
+                self.states[bid.pk] = BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING
             case _:  # cancelled or failed
                 right = state in GOING and bid.ended_slot == event.slot
                 self.states[bid.pk] = BidState(event.kind)
         if not right:
             yield f"it does not fit {who}, which was {state or 'not there'} before"
+
+    def _fits(self, event: Event, bid: Bid, state: BidState | None) -> bool:
+        """Return whether a deciding event fits the bid's state before it and its receipt."""
+        record = bid.first_decision if event.kind == EventKind.STANDING else bid.decision
+        stood = event.kind == EventKind.ADMITTED and bid.decision.stood_from is not None
+        return state == (BidState.STANDING if stood else BidState.SUBMITTED) and (
+            event.slot,
+            event.at,
+            self.ledger_version,
+            event.version,
+        ) == (record.slot, record.decided_at, record.ledger_version, record.version)
 
     def _granted(self, pk: int) -> BidState:
         start, _ = self.grants.all[pk].window
@@ -181,7 +202,7 @@ def certificate_adds_up(market: Market) -> list[str]:
     row = Certificate.objects.filter(market=market).first()
     if row is None:
         return []
-    records = DecisionRecord.objects.filter(bid__market=market, version__lte=row.version).order_by("version")
+    records = DecisionRecord.objects.filter(bid__market=market, version__lte=row.version).order_by("version", "pk")
     standalone_values = list(records.values_list("standalone_value", flat=True))
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT)).aggregate(v=Sum("bid__value"))["v"] or 0.0
     capacity = _capacity_of_slots(market, before=row.settled_through)

@@ -15,6 +15,7 @@ from auctions.models import (
     DecisionRecord,
     Event,
     EventKind,
+    FirstDecision,
     Market,
     Payment,
     PolicyError,
@@ -60,16 +61,20 @@ def sequence_without_gaps(market: Market) -> list[str]:
     problems = [f"bid {n} is missing" for n in sorted(set(range(1, market.submitted + 1)) - set(numbers))]
     problems += [f"bid {n} was never given out" for n in numbers if n > market.submitted]
     events = Event.objects.filter(market=market, bid__isnull=False).order_by("version")
-    last, waiting = 0, _Waiting()
+    last, waiting, stood = 0, _Waiting(), set()
     for kind, number in events.values_list("kind", "bid__sequence"):
         if kind == EventKind.SUBMITTED and number <= last:
             problems.append(f"bid {number} was submitted after bid {last}")
+        if number in stood:
+            continue  # it has left the queue for ever
+        if kind == EventKind.STANDING:
+            stood.add(number)
         if kind in (EventKind.SUBMITTED, EventKind.RETRIED):
             last = max(last, number)
             waiting.add(number)
         elif kind == EventKind.WITHDRAWN:
             waiting.remove(number)
-        elif kind in (EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED):
+        elif kind in (EventKind.STANDING, EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED):
             first = waiting.first()
             if first is not None and first < number:
                 problems.append(f"bid {number} was taken from the queue before bid {first}")
@@ -102,10 +107,11 @@ class _Waiting:
 def bids_accounted_for(market: Market) -> list[str]:
     """Check that bids' states and events have equal counts.
 
-    Submitted = admitted + rejected + waiting + withdrawn + quarantined.
+    Submitted = admitted + rejected + waiting + standing + withdrawn + quarantined.
     """
     states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
     kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
+    kinds[EventKind.REJECTED] = kinds.get(EventKind.REJECTED, 0) + len(ended_versions(market))
     expected = {
         "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
         "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
@@ -172,8 +178,9 @@ def _in_force(chosen: list[tuple[int, int]], version: int) -> int:
 def one_receipt_each(market: Market) -> list[str]:
     """Check that a decided bid has one receipt and one deciding event of the same version, and other bids have none."""
     events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
-    versions = dict(events.values_list("bid_id", "version"))
-    counted = Counter(events.values_list("bid_id", flat=True))
+    ended = ended_versions(market)
+    versions = dict(events.values_list("bid_id", "version")) | dict(ended)
+    counted = Counter([*events.values_list("bid_id", flat=True), *(pk for pk, _ in ended)])
     receipts = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "version"))
     problems = []
     for pk, sequence, state in Bid.objects.filter(market=market).values_list("pk", "sequence", "state"):
@@ -185,9 +192,23 @@ def one_receipt_each(market: Market) -> list[str]:
     return problems
 
 
+def ended_versions(market: Market) -> list[tuple[int, int]]:
+    """Return the keys of standing bids that ended when slots began, with the versions of these slots' events."""
+    keys = dict(Bid.objects.filter(market=market).exclude(stands_until=None).values_list("sequence", "pk"))
+    slots = Event.objects.filter(market=market, kind=EventKind.SLOT, payload__has_key="standing")
+    rows = slots.order_by("version").values_list("version", "payload__standing")
+    # A number of no bid that stood is kept as it is, so that the counts differ.
+    return [(keys.get(number, -number), version) for version, turn in rows for number in turn["ended"]]
+
+
 def receipts_match_rows(market: Market) -> list[str]:
     """Check that state, value, payment, slot and standalone value of each decided bid are those of its receipt."""
     problems = []
+    for first in FirstDecision.objects.filter(bid__market=market).select_related("bid").order_by("version"):
+        decision, number = Decision.from_json(parse(first.receipt)), first.bid.sequence
+        said = (decision.bid_id, decision.slot, decision.standalone_value, decision.admitted)
+        if said != (str(number), first.slot, first.standalone_value, False):
+            problems.append(f"bid {number}: the row of its first decision is not what the receipt says")
     for row in _records(market):
         decision, bid = Decision.from_json(parse(row.receipt)), row.bid
         pairs = {
@@ -219,9 +240,10 @@ def policies_match_events(market: Market) -> list[str]:
         if (row.name, row.parameters) != (event.payload["name"], event.payload["parameters"]):
             problems.append(f"policy version {row.number} differs from event version {event.version}")
     chosen = _chosen(market)
-    for version, number, sequence in DecisionRecord.objects.filter(bid__market=market).values_list(
-        "version", "policy__number", "bid__sequence"
-    ):
+    columns = ("version", "policy__number", "bid__sequence")
+    last = DecisionRecord.objects.filter(bid__market=market).values_list(*columns)
+    first = FirstDecision.objects.filter(bid__market=market).values_list(*columns)
+    for version, number, sequence in (*last, *first):
         in_force = _in_force(chosen, version)
         if number != in_force:
             problems.append(f"bid {sequence} names policy version {number}; {in_force} was in force")

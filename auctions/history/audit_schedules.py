@@ -9,13 +9,12 @@ import numpy as np
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, units_held
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.history.replay import Replayed, replayed
+from auctions.history.replay import Replayed, recorded_receipts, replayed
 from auctions.models import (
     ADMITTED,
     Bid,
     BidState,
     Commitment,
-    DecisionRecord,
     Event,
     EventKind,
     Market,
@@ -122,19 +121,21 @@ def work_done(market: Market) -> list[str]:
 
 def replays(market: Market) -> list[str]:
     """Check that a replay gives the recorded receipts byte for byte, and payments equal posted costs of schedules."""
-    recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
+    recorded = recorded_receipts(market)
     problems = []
     try:
         for step in replayed(market, priced=True):
             if step.moves != step.recorded_moves:
-                problems.append(f"version {step.version} moves jobs otherwise when replayed")
+                problems.append(f"version {step.version} moves jobs, or tries bids, otherwise when replayed")
             if not isinstance(step, Replayed):
                 continue
-            if recorded.get(step.bid_id) != step.receipt:
+            if recorded.pop((step.bid_id, step.stands), "") != step.receipt:
                 problems.append(f"bid {step.sequence} (version {step.version}) is decided otherwise when replayed")
             paid = step.decision.payment
             if step.charged is not None and abs(paid - step.charged) > 1e-6 * max(1.0, abs(paid)):
                 problems.append(f"bid {step.sequence} pays {paid}; at posted prices it is {step.charged}")
+        missing = Bid.objects.filter(pk__in={pk for pk, _ in recorded}).order_by("sequence")
+        problems += [f"bid {bid.sequence} has a receipt that a replay does not give" for bid in missing]
     except UNREADABLE as error:
         problems.append(f"the replay breaks off: {type(error).__name__}: {error}")
     return problems

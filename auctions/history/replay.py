@@ -1,27 +1,32 @@
 """Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.engine import planning
+from auctions.engine import planning, standing
 from auctions.engine.decide import answer
 from auctions.engine.planning import Planned
-from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
+from auctions.engine.standing import Candidate, Try, Turn
+from auctions.history.standing_bids import StandingBids
+from auctions.models import Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.book import LiveBook
 from auctions.state.queue_rows import RecordedWork, taken, together
 from cluster.database.paging import in_pages
 from scheduling.book.running import RunningBook
-from scheduling.book.state import Cause, Job
+from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, canonical
 from scheduling.model.schedule import Schedule
-from scheduling.model.types import Json
+from scheduling.model.types import Floats, Json
 from scheduling.policies.base import Objective
-from scheduling.registry import make_policy
+from scheduling.policies.standing import StandingBid, StandingRule
+from scheduling.registry import recorded_policy
 
 COLUMNS: Final = ("pk", "sequence", "owner_id", "core_bid", "resolved_request", "arrival_slot")
 """Columns of bids that a replay reads."""
@@ -34,7 +39,8 @@ class Step:
     version: int
     kind: EventKind
     moves: str
-    """New schedules of jobs, and the numbers of jobs that fail because of the event, as canonical text."""
+    """Changes beside those of its bid, as canonical text: new schedules of jobs, the numbers of jobs that fail
+    because of it, the turn of standing bids, and until when a bid stands."""
     recorded_moves: str
 
 
@@ -48,6 +54,8 @@ class Replayed(Step):
     receipt: str
     charged: float | None
     """Its payment at the prices posted then, 0 if jobs do not pay; None if it was rejected, or if not requested."""
+    stands: bool = False
+    """Whether the bid stands after this decision, so that it has another one later."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +79,26 @@ class Replay:
 
 def replay_market(market: Market) -> Replay:
     """Replay every decision and compare it with the record."""
-    recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
+    recorded = recorded_receipts(market)
     decisions, wrong = 0, []
     for step in replayed(market):
         if isinstance(step, Replayed):
             decisions += 1
-            if recorded.get(step.bid_id) != step.receipt:
-                wrong.append(Mismatch(step.sequence, recorded.get(step.bid_id, ""), step.receipt))
+            receipt = recorded.pop((step.bid_id, step.stands), "")
+            if receipt != step.receipt:
+                wrong.append(Mismatch(step.sequence, receipt, step.receipt))
         if step.moves != step.recorded_moves:
             wrong.append(Mismatch(0, step.recorded_moves, step.moves))
+    numbers = dict(Bid.objects.filter(pk__in={pk for pk, _ in recorded}).values_list("pk", "sequence"))
+    wrong += [Mismatch(numbers[pk], receipt, "") for (pk, _), receipt in recorded.items()]
     return Replay(decisions=decisions, mismatches=tuple(wrong))
+
+
+def recorded_receipts(market: Market) -> dict[tuple[int, bool], str]:
+    """Return all receipts, by the bid's key and whether the bid stood after that decision."""
+    last = DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt")
+    first = FirstDecision.objects.filter(bid__market=market).values_list("bid_id", "receipt")
+    return {**{(pk, False): receipt for pk, receipt in last}, **{(pk, True): receipt for pk, receipt in first}}
 
 
 def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
@@ -93,6 +111,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
         step = state.apply(event)
         if step is not None:
             yield step
+        yield from state.turned
 
 
 def runs_by_replay(market: Market) -> RecordedWork:
@@ -141,6 +160,13 @@ class Replaying:
         """Work that workers did from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
+        self._on_sale = 0
+        """The first slot on sale after the events so far."""
+        self.standing = StandingBids()
+        self.turned: list[Replayed] = []
+        """Decisions on standing bids that belong to the last event, which began a slot."""
+        self._admitted: set[int] = set()
+        """Numbers of standing bids that were admitted in that turn; the events of their admissions follow."""
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return new schedules of jobs from this event on, and apply them to the book.
@@ -195,7 +221,13 @@ class Replaying:
 
     def apply(self, event: Event) -> Step | None:
         """Apply one event; return None if it opens the market or only changes a bid's state."""
-        bid = None if event.bid_id is None else self.bids[event.bid_id]
+        self.turned = []
+        step = self._applied(event, None if event.bid_id is None else self.bids[event.bid_id])
+        if event.kind in MOVES_THE_LEDGER:
+            self._on_sale = max(self._on_sale, event.payload.get("now", event.slot))
+        return step
+
+    def _applied(self, event: Event, bid: Bid | None) -> Step | None:
         match event.kind:
             case EventKind.OPENED:
                 self._opening = event
@@ -207,15 +239,75 @@ class Replaying:
                 self._book = rebased.book
                 return self._step(event, rebased.moves, rebased.failed)
             case EventKind.SLOT:
-                return self._step(event, self.passed(self.at(event.payload.get("now", event.slot + 1)), event))
+                return self._slots_pass(event)
             case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
                 return self._step(event, self.ended(self.at(event.slot), bid, event))
-            case EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
-                return self.settled(event, bid)
+            case EventKind.STANDING | EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
+                return None if self._was_admitted(bid) else self.settled(event, bid)
+            case _ if bid is not None:
+                self._change_queue(event, bid.sequence)
         return None
 
+    def _was_admitted(self, bid: Bid) -> bool:
+        """Return whether the bid was admitted in the turn of standing bids to which the next events belong."""
+        found = bid.sequence in self._admitted
+        self._admitted.discard(bid.sequence)
+        return found
+
+    def _change_queue(self, event: Event, number: int) -> None:
+        """Update which bids stand after an event that does not decide its bid."""
+        match event.kind:
+            case EventKind.WITHDRAWN:
+                self.standing.remove(number)
+            case EventKind.QUARANTINED:
+                self.standing.quarantine(number)
+            case EventKind.RETRIED:
+                self.standing.retry(number)
+
+    def _slots_pass(self, event: Event) -> Step:
+        book = self.at(event.payload.get("now", event.slot + 1))
+        moves = self.passed(book, event)
+        recorded = event.payload.get("standing", {})
+        if "rule" in recorded:
+            self.standing.rule = StandingRule(**recorded["rule"])
+        turn = self.turn_of_standing_bids(book, failing=recorded.get("failed", ()))
+        self._admitted |= {one.sequence for one in turn.tries if one.made is not None}
+        return self._step(event, moves, standing=list(turn.payload().values()))
+
+    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int]) -> Turn:
+        """Give standing bids their turn in a slot that begins, and note their decisions in `turned`."""
+        charged: dict[int, float] = {}
+
+        def ask(book: LiveBook, candidate: Candidate) -> Try:
+            view = book.view()
+            prices = book.policy.prices(view) if self._priced else None
+            done = standing.try_bid(book, candidate)
+            if prices is not None and done.made is not None:
+                charged[done.sequence] = _cost(done.made.decision, prices, view) or 0.0
+            return done
+
+        turn = self.standing.turn(book, before=self._on_sale, failing=failing, ask=ask)
+        decided = [(number, decision) for number, decision in turn.ended]
+        decided += [(one.sequence, one.made.decision) for one in turn.tries if one.made is not None]
+        keys = {bid.sequence: pk for pk, bid in self.bids.items()} if decided else {}
+        self.turned = [
+            Replayed(
+                version=0,
+                kind=EventKind.SLOT,
+                moves="",
+                recorded_moves="",
+                sequence=number,
+                bid_id=keys[number],
+                decision=decision,
+                receipt=canonical(decision.to_json()),
+                charged=charged.get(number),
+            )
+            for number, decision in decided
+        ]
+        return turn
+
     def _change_policy(self, event: Event) -> Step:
-        policy = make_policy(event.payload["name"], event.payload["parameters"])
+        policy = recorded_policy(event.payload["name"], event.payload["parameters"])
         if self._book is None:
             if self._opening is None:
                 raise ValueError("a policy was chosen before the market opened")
@@ -233,14 +325,17 @@ class Replaying:
     def settled(self, event: Event, bid: Bid) -> Step:
         """Decide a bid again."""
         book = self.at(event.slot)
-        core = CoreBid.from_json(bid.core_bid)
+        core = self._core(bid, event, book)
         decision = self.decided(book, core, event)
         # If jobs do not pay, prices are only used to choose schedules.
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
+        again = bid.sequence in self.standing
         with policy_errors():
-            book.apply_decision(core, decision, owner=bid.owner_id)
-        step = self._step(event, decision.moves)
+            book.apply_decision(core, decision, owner=bid.owner_id, again=again)
+        self.standing.remove(bid.sequence)
+        until = self.stand(bid, core, book, decision)
+        step = self._step(event, decision.moves, standing=[] if until is None else [until])
         return Replayed(
             **vars(step),
             sequence=bid.sequence,
@@ -248,27 +343,54 @@ class Replaying:
             decision=decision,
             receipt=canonical(decision.to_json()),
             charged=charged,
+            stands=until is not None,
         )
+
+    def stand(self, bid: Bid, core: CoreBid, book: LiveBook, decision: Decision) -> int | None:
+        """Let a bid stand if it does after this decision; return until when."""
+        until = standing.last_slot(bid.resolved_request, core, book, decision, self.standing.rule)
+        if until is not None:
+            one = StandingBid(bid.sequence, core, tried=book.running.now, until=until)
+            self.standing.add(bid, one, decision, book.snapshot)
+        return until
+
+    def _core(self, bid: Bid, event: Event, book: LiveBook) -> CoreBid:
+        """Return the bid in the positions of the inventory in force; the row has those of the bid's last try."""
+        if event.kind != EventKind.STANDING:
+            return CoreBid.from_json(bid.core_bid)
+        return core_bid(bid.resolved_request, book.snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
     def _offers_of(self, book: LiveBook) -> dict[str, Json]:
         names = book.running.jobs.keys()
         return {name: bid.resolved_request for bid in self.bids.values() if (name := str(bid.sequence)) in names}
 
-    def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
+    def _step(
+        self,
+        event: Event,
+        moves: tuple[Move, ...],
+        failed: tuple[str, ...] = (),
+        standing: Sequence[Json | int] = (),
+    ) -> Step:
         recorded = [*event.payload.get("moves", []), *event.payload.get("failed", [])]
+        recorded += [event.payload[key] for key in ("standing", "until") if key in event.payload]
         return Step(
             version=event.version,
             kind=EventKind(event.kind),
-            moves=canonical([*(move.to_json() for move in moves), *map(int, failed)]),
+            moves=canonical([*(move.to_json() for move in moves), *map(int, failed), *standing]),
             recorded_moves=canonical(recorded),
         )
 
 
 def _posted_cost(book: LiveBook, decision: Decision) -> float | None:
+    view = book.view()
+    return None if decision.schedule is None else _cost(decision, book.policy.prices(view), view)
+
+
+def _cost(decision: Decision, price: Floats, view: Book) -> float | None:
+    """Return what a schedule costs at these prices, which are those of slots from the view's first one on."""
     if decision.schedule is None:
         return None
-    view = book.view()
-    price, first = book.policy.prices(view), view.now
+    first = view.now
     return float(
         sum(
             p.count * (price[p.start - first : p.end - first, p.server] @ p.machine(view.inventory).demand).sum()

@@ -9,7 +9,7 @@ from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
 from cluster.models import Cluster
 from scheduling.policies.base import Policy
-from scheduling.registry import make_policy
+from scheduling.registry import recorded_policy
 
 
 class Market(models.Model):
@@ -66,13 +66,14 @@ class PolicyVersion(models.Model):
 
     def policy(self) -> Policy:
         """Return the policy with these parameters."""
-        return make_policy(self.name, self.parameters)
+        return recorded_policy(self.name, self.parameters)
 
 
 class BidState(models.TextChoices):
     """The state of a bid."""
 
     SUBMITTED = "submitted", "Waiting"
+    STANDING = "standing", "Standing"
     PLANNED = "planned", "Planned"
     RUNNING = "running", "Running"
     COMPLETED = "completed", "Completed"
@@ -87,7 +88,9 @@ ADMITTED: Final = frozenset(
     {BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED}
 )
 UNDECIDED: Final = frozenset({BidState.SUBMITTED, BidState.QUARANTINED})
-"""States of a bid that no policy has decided, and that its owner may withdraw."""
+"""States of a bid that no policy has decided."""
+WITHDRAWABLE: Final = UNDECIDED | {BidState.STANDING}
+"""States of a bid that its owner may withdraw."""
 TERMINAL: Final = frozenset(
     {BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED, BidState.FAILED}
 )
@@ -117,6 +120,13 @@ class Bid(models.Model):
     )
     inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory to which `core_bid` refers.")
     state = models.CharField(max_length=12, choices=BidState, default=BidState.SUBMITTED)
+    stands_until = models.BigIntegerField(
+        null=True, help_text="Last slot in which it is tried again; null if its first rejection was final."
+    )
+    tried_slot = models.BigIntegerField(
+        null=True, help_text="First slot on sale when a standing bid was last tried, or was rejected first."
+    )
+    tries = models.PositiveIntegerField(default=0, help_text="How often it was tried again after its first rejection.")
     value = models.FloatField(null=True, help_text="Value at the granted completion.")
     payment = models.FloatField(null=True)
     start_slot = models.BigIntegerField(null=True, help_text="None while no start is planned.")
@@ -138,6 +148,15 @@ class Bid(models.Model):
                 name="bid_idempotency_key_once",
             ),
             CheckConstraint(condition=Q(state__in=BidState.values), name="bid_state_known"),
+            CheckConstraint(
+                condition=~Q(state=BidState.STANDING) | Q(stands_until__isnull=False),
+                name="bid_standing_has_end",
+            ),
+            CheckConstraint(
+                condition=Q(stands_until__isnull=True, tried_slot__isnull=True, tries=0)
+                | Q(stands_until__isnull=False, tried_slot__gte=F("arrival_slot")),
+                name="bid_tried_if_it_stands",
+            ),
             CheckConstraint(
                 condition=Q(value__isnull=False, payment__isnull=False) | ~Q(state__in=sorted(ADMITTED)),
                 name="bid_admitted_has_value",
@@ -175,6 +194,12 @@ class Bid(models.Model):
         ]
         indexes = [
             Index(fields=["market", "state", "sequence"], name="bid_by_state"),
+            Index(
+                fields=["market", "tried_slot", "sequence"], condition=Q(state=BidState.STANDING), name="bid_by_turn"
+            ),
+            Index(
+                fields=["market", "stands_until", "sequence"], condition=Q(state=BidState.STANDING), name="bid_by_end"
+            ),
             Index(fields=["market", "owner", "-sequence"], name="bid_by_owner"),
         ]
 
@@ -189,11 +214,9 @@ class Bid(models.Model):
         return self.state in (BidState.RUNNING, BidState.COMPLETED)
 
 
-class DecisionRecord(models.Model):
-    """The receipt of a decided bid as canonical text; a replay must give the same bytes."""
+class _Receipt(models.Model):
+    """A decision as canonical text; a replay must give the same bytes."""
 
-    bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
-    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
     ledger_version = models.PositiveBigIntegerField(help_text="Ledger version at which the bid was decided.")
     version = models.PositiveBigIntegerField(help_text="Version of the event that recorded this row.")
     inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory to which positions refer.")
@@ -205,10 +228,33 @@ class DecisionRecord(models.Model):
         help_text="Standalone value: the bid's term in the zero-price bound, as in the receipt."
     )
     receipt = models.TextField()
+
+    class Meta:
+        abstract = True
+
+
+class FirstDecision(_Receipt):
+    """The rejection after which a bid stands. Prices learn from it; the bid's last decision has a row of its own."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="first_decision")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="first_decisions")
+
+    def __str__(self) -> str:
+        return f"first decision on {self.bid}"
+
+
+class DecisionRecord(_Receipt):
+    """The receipt of a decided bid. A standing bid has one when it no longer stands."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
     costs = models.JSONField(
         null=True,
         help_text="Posted cost of each slot from the schedule's start on; null if jobs do not pay, or if costs were not"
         " stored yet.",
+    )
+    stood_from = models.BigIntegerField(
+        null=True, help_text="First slot on sale when the bid began to stand; null if it was decided once."
     )
 
     def __str__(self) -> str:
@@ -239,6 +285,7 @@ class EventKind(models.TextChoices):
     INVENTORY = "inventory", "Inventory changed"
     POLICY = "policy", "Policy changed"
     SUBMITTED = "submitted", "Bid submitted"
+    STANDING = "standing", "Bid stands"
     WITHDRAWN = "withdrawn", "Bid withdrawn"
     QUARANTINED = "quarantined", "Bid quarantined"
     RETRIED = "retried", "Bid back in the queue"
@@ -256,8 +303,10 @@ class Event(models.Model):
     positions). If an operator took a server out of service or returned it, `service` says so, and `failed` names the
     jobs whose promise was broken by it. For each of these jobs a `failed` event follows, whose `by` is the version of
     the `inventory` event. `policy` holds the policy's name and parameters. `slot` holds the sequence numbers of the
-    jobs that began and completed. Under a policy that plans, `moves` holds the new schedules of jobs from then on, in
-    positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what they held.
+    jobs that began and completed, and under `standing` the turn of standing bids (`auctions.engine.standing.Turn`),
+    whose admissions are the events that follow. Under a policy that plans, `moves` holds the new schedules of jobs from
+    then on, in positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what
+    they held.
     The field `slot` is the first slot that could still be traded; for a `slot` event, the last slot that began.
     """
 

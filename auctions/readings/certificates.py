@@ -5,11 +5,11 @@ For any prices p >= 0, no scheduler can have had more welfare from the bids deci
     sum over bids of max(0, best payoff at p, ignoring what others hold)  +  sum of p x capacity,
 
 where a bid may use the slots that its own decision could use: from the slot of the decision to the end of the horizon
-then. p is the stored price for a past slot (0 where none is stored) and the present posted price for a future slot. A
-term may always be replaced by the bid's value on an empty cluster at price 0, which its receipt contains
-(`standalone_value`). This is done when time runs out, and for bids decided under an earlier inventory. The sum of all
-standalone values alone is also a bound. `renew` takes the smaller of the two; the proof is in
-`scheduling.best_response.dual_bound`.
+then. A standing bid counts once it stands no longer, and may use the slots from its first decision on. p is the stored
+price for a past slot (0 where none is stored) and the present posted price for a future slot. A term may always be
+replaced by the bid's value on an empty cluster at price 0, which its receipt contains (`standalone_value`). This is
+done when time runs out, and for bids decided under an earlier inventory. The sum of all standalone values alone is also
+a bound. `renew` takes the smaller of the two; the proof is in `scheduling.best_response.dual_bound`.
 """
 
 from dataclasses import dataclass
@@ -35,6 +35,9 @@ from scheduling.policies.base import Objective, Policy
 
 BUDGET_S = 0.5
 """Processor time that one renewal may use for the terms, seconds; later bids count with standalone values."""
+
+LONGEST_WINDOW: Final = 3
+"""A bid that stood for more horizons than this, less one, counts with its standalone value: tables would be long."""
 
 PAUSE_FACTOR: Final = 19
 """After a renewal of t seconds a sweep waits 19 t seconds: certificates use 1/20 of a core for each market."""
@@ -132,8 +135,8 @@ def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
     if book.policy.objective is not Objective.WELFARE:
         return None
     records = DecisionRecord.objects.filter(bid__market=market)
-    decisions = list(records.order_by("version").select_related("bid")[row.settled_bids :])
-    start = min([moment.now, *(d.slot for d in decisions)])
+    decisions = list(records.order_by("version", "pk").select_related("bid")[row.settled_bids :])
+    start = min([moment.now, *(_first_slot(d) for d in decisions)])
     gone = min(moment.now, market.slot + 1)
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
     return _Inputs(
@@ -162,24 +165,31 @@ def _value_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | 
     return total
 
 
+def _first_slot(decision: DecisionRecord) -> int:
+    """Return the first slot that a bid could use: the first one on sale when it was first decided."""
+    return decision.slot if decision.stood_from is None else decision.stood_from
+
+
 def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
     snapshot, policy = inputs.snapshot, inputs.policy
-    horizon, values, loose = snapshot.horizon, [], []
+    horizon = snapshot.horizon
+    values = [decision.standalone_value for decision in inputs.decisions]
+    loose = [False] * len(values)
     posted: Terms | None = None
     end = 0
-    for decision in inputs.decisions:
+    for i, decision in sorted(enumerate(inputs.decisions), key=lambda numbered: _first_slot(numbered[1])):
+        first, last = _first_slot(decision), decision.slot + horizon
         exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
-        term = decision.standalone_value
-        if exact and term > 0:
-            if posted is None or decision.slot + horizon > end:
+        exact = exact and last - first <= LONGEST_WINDOW * horizon
+        if exact and values[i] > 0:
+            if posted is None or last > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
-                end = decision.slot + horizon + horizon // 8
-                posted = policy.at_prices(snapshot.inventory, inputs.prices(decision.slot, end), start=decision.slot)
+                end = last + horizon // 8
+                posted = policy.at_prices(snapshot.inventory, inputs.prices(first, end), start=first)
             core = CoreBid.from_json(decision.bid.core_bid)
             if posted is not None:
-                term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
-        values.append(term)
-        loose.append(not exact)
+                values[i] = min(values[i], posted.term(core, first=first, end=last))
+        loose[i] = not exact
     return _Terms(values=values, loose=loose)
 
 

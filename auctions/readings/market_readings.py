@@ -215,7 +215,7 @@ def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
 @one_version()
 def welfare(market: Market) -> Welfare:
     """Return cumulative welfare, revenue and zero-price bound, in order of decision."""
-    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
+    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version", "pk")
     columns = list(
         rows.values_list(
             "bid__sequence",

@@ -12,13 +12,14 @@ protect.
 """
 
 from functools import cache
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
 from django.contrib.auth.models import User
 
 from auctions.domain.totals import VALUE_KEPT, figures_of
-from auctions.models import Bid, BidState, Event, EventKind, Market, Publication
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Publication
 from auctions.readings import market_readings
 from auctions.readings.types import Flow, Summary, Welfare
 from auctions.state.market_snapshot import one_version
@@ -27,8 +28,15 @@ from cluster.operators import is_operator
 LEAST_OWNERS: Final = 4
 """Least number of owners whose admitted bids are new in a publication."""
 
-SEALED: Final = frozenset({"weighted_jct_slots"})
-"""Figures that are not published: together with welfare, they would allow to compute values."""
+STANDING_WAIT: Final = "standing_wait_slots"
+"""Name of the published median wait of standing bids."""
+WAITS_KEPT: Final = 32
+"""Number of the last admissions of standing bids over which the median wait is taken."""
+
+SEALED: Final = frozenset({"weighted_jct_slots", "standing"})
+"""Figures that are not published. Together with welfare, the mean weighted by value would allow to compute values. The
+number of standing bids falls when a bid becomes worthless to its owner: they are published among the rejected ones.
+"""
 
 
 def publish(market: Market) -> Publication | None:
@@ -36,9 +44,38 @@ def publish(market: Market) -> Publication | None:
     last = Publication.objects.filter(market=market).order_by("-version").values_list("version", flat=True).first()
     if _new_owners(market, since=last or 0) < LEAST_OWNERS:
         return None
-    found = figures_of(Bid.objects.filter(market=market))
-    figures = {name: _rounded(value) for name, value in found.items() if name not in SEALED}
+    found = _published(figures_of(Bid.objects.filter(market=market)))
+    figures = {name: _rounded(value) for name, value in found.items()}
+    figures[STANDING_WAIT] = _median_wait(market, owners=LEAST_OWNERS)
     return Publication.objects.create(market=market, version=market.version, slot=market.slot, figures=figures)
+
+
+def standing_wait(market: Market, viewer: User) -> float | None:
+    """Return the median time from arrival to admission of the last standing bids that were admitted, in slots.
+
+    A viewer who may not read present figures reads the last published median. It is None if no standing bid was
+    admitted, or in publications if those bids belong to fewer than LEAST_OWNERS owners.
+    """
+    if sees_all(market, viewer):
+        return _median_wait(market, owners=1)
+    last = Publication.objects.filter(market=market).order_by("-version").first()
+    return None if last is None else last.figures.get(STANDING_WAIT)
+
+
+def _median_wait(market: Market, *, owners: int) -> float | None:
+    records = DecisionRecord.objects.filter(bid__market=market, stood_from__isnull=False, bid__payment__isnull=False)
+    rows = list(records.order_by("-version").values_list("slot", "bid__arrival_slot", "bid__owner_id")[:WAITS_KEPT])
+    if len({owner for _, _, owner in rows}) < owners:
+        return None
+    return float(median(slot - arrival for slot, arrival, _ in rows))
+
+
+def _published(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures that are published: standing bids count as rejected, which they were once."""
+    rejected, admitted = figures["rejected"] + figures["standing"], figures["admitted"]
+    shown = {name: value for name, value in figures.items() if name not in SEALED}
+    acceptance = admitted / (admitted + rejected) if admitted + rejected else None
+    return shown | {"rejected": rejected, "acceptance": acceptance}
 
 
 def _rounded(figure: float | None) -> float | None:
@@ -62,14 +99,14 @@ def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     last = Publication.objects.filter(market=market).order_by("-version").first()
     nothing = _of_no_bids()
     if last is not None:
-        return last.slot, nothing | last.figures
+        return last.slot, nothing | {name: last.figures[name] for name in last.figures if name != STANDING_WAIT}
     opened = Event.objects.filter(market=market, kind=EventKind.OPENED).order_by("version")[0]
     return opened.slot, nothing
 
 
 @cache
 def _of_no_bids() -> dict[str, Any]:
-    return figures_of(Bid.objects.none())
+    return figures_of(Bid.objects.none()) | {"standing": None}
 
 
 @one_version()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
-from auctions.models import Bid, Commitment, DecisionRecord, QueuedChunks
+from auctions.models import Bid, Commitment, DecisionRecord, FirstDecision, QueuedChunks
 from auctions.readings import market_readings, queues
 from cluster.models import Cluster, MachineRole, MachineType, Server
 from scheduling.model.decision import Decision, parse
@@ -50,7 +50,8 @@ class ScheduleReading:
 class Receipt:
     """The stored decision on a bid, with the inventory that its positions refer to."""
 
-    record: DecisionRecord
+    record: DecisionRecord | FirstDecision
+    """The last decision, or for a bid that stands, or that was withdrawn while it stood, the first one."""
     decision: Decision
     snapshot: InventorySnapshot
 
@@ -71,11 +72,19 @@ class MachinesOfSlot:
 
 def receipt_of(bid: Bid) -> Receipt | None:
     """Return the receipt of a bid; None if it is not decided."""
-    record = DecisionRecord.objects.select_related("policy").filter(bid=bid).first()
+    record = last_record(bid)
     if record is None:
         return None
     snapshot = snapshots_at(bid.market_id, {record.inventory_version})[record.inventory_version]
     return Receipt(record, Decision.from_json(parse(record.receipt)), snapshot)
+
+
+def last_record(bid: Bid) -> DecisionRecord | FirstDecision | None:
+    """Return the row of a bid's last decision; None if it is not decided."""
+    last = DecisionRecord.objects.select_related("policy").filter(bid=bid).first()
+    if last is not None or bid.stands_until is None:
+        return last
+    return FirstDecision.objects.select_related("policy").filter(bid=bid).first()
 
 
 def granted(decision: Decision, snapshot: InventorySnapshot) -> ScheduleReading | None:

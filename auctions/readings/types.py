@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 class Summary:
     """Summary of a market.
 
-    These equations hold: submitted = admitted + rejected + undecided + withdrawn + quarantined;
+    These equations hold: submitted = admitted + rejected + undecided + standing + withdrawn + quarantined;
     admitted = planned + running + completed + cancelled + failed; welfare = payoff + revenue.
     """
 
@@ -38,6 +38,8 @@ class Summary:
     admitted: int
     rejected: int
     undecided: int
+    standing: int | None
+    """Rejected bids that are tried again; None in published figures, where they count as rejected."""
     withdrawn: int
     quarantined: int
     """Bids on which the policy failed; an operator decides what to do with them."""

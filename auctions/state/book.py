@@ -18,7 +18,7 @@ from django.db.models import Q
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force
 from auctions.domain.lock import MOVES_THE_LEDGER
-from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
+from auctions.models import Bid, BidState, Commitment, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
 from auctions.state.history import realigned, recorded_history
 from auctions.state.queue_rows import RecordedWork
@@ -40,7 +40,7 @@ JOBS_PER_EVENT = 4
 
 With more events, reading all jobs again is as fast (0.7 ms for an event, 0.2 ms for a job).
 """
-CAUGHT_UP = frozenset({EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT})
+CAUGHT_UP = frozenset({EventKind.STANDING, EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT})
 """Event kinds that are caught up; after any other event that changes the ledger, the book is rebuilt."""
 
 SHARED_BOOKS = 4
@@ -78,12 +78,13 @@ class LiveBook:
         """Return the part of the book that the policy may read."""
         return self.running.view()
 
-    def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
+    def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int, again: bool = False) -> None:
         """Apply the moves of a decision, reserve what it granted, and add the bid to the history used by prices.
 
-        `owner` is the key of the user who sent the bid.
+        `owner` is the key of the user who sent the bid. `again` is set for a standing bid, which is in the history
+        already.
         """
-        self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner)
+        self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner, again=again)
 
     def rebased(self, snapshot: InventorySnapshot, offers: Mapping[str, Json]) -> "LiveBook":
         """Return the book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit."""
@@ -302,8 +303,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = snapshot.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
-    decisions = DecisionRecord.objects.filter(bid__market=market)
-    history, offers = recorded_history(decisions, snapshot, market_id=market.pk, in_force=market.inventory_version)
+    learned = recorded_history(market.pk, snapshot, in_force=market.inventory_version)
     book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
@@ -312,11 +312,11 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
         policy_id=chosen.pk,
         running=RunningBook(
             ledger=ledger,
-            history=history,
-            decided=decisions.count(),
+            history=learned.history,
+            decided=learned.decided,
             jobs={job.bid.id: job for job in jobs},
             queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, snapshot, market.pk),
-            offers=offers,
+            offers=learned.offers,
         ),
     )
     book.running.catch_up_queues()
@@ -363,7 +363,8 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
         return book.version == market.ledger_version
     missed = Event.objects.filter(market=market, version__gt=book.version, kind__in=MOVES_THE_LEDGER)
     most = max(CATCH_UP_EVENTS, len(book.running.jobs) // JOBS_PER_EVENT)
-    events = list(missed.order_by("version").select_related("bid__decision")[: most + 1])
+    related = ("bid__decision", "bid__first_decision")
+    events = list(missed.order_by("version").select_related(*related)[: most + 1])
     if len(events) > most or not CAUGHT_UP.issuperset(event.kind for event in events):
         return False
     for event in events:
@@ -375,8 +376,17 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
         if event.bid is None:
             book.running.apply(moves)
         else:
-            decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
-            book.apply_decision(core_in_force(event.bid, market, book.snapshot), decision, owner=event.bid.owner_id)
+            receipt, again = _receipt_of(event, event.bid)
+            decision = replace(Decision.from_json(parse(receipt)), moves=tuple(moves))
+            core = core_in_force(event.bid, market, book.snapshot)
+            book.apply_decision(core, decision, owner=event.bid.owner_id, again=again)
     book.running.ran.clear()  # the other process has written it
     book.version = market.ledger_version
     return True
+
+
+def _receipt_of(event: Event, bid: Bid) -> tuple[str, bool]:
+    """Return the receipt that an event decided a bid by, and whether the bid was decided before."""
+    if event.kind == EventKind.STANDING:
+        return bid.first_decision.receipt, False
+    return bid.decision.receipt, bid.decision.stood_from is not None

@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import QuerySet
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, align, snapshots_at
-from auctions.models import DecisionRecord
+from auctions.models import DecisionRecord, FirstDecision
 from scheduling.book.state import HISTORY
 from scheduling.model.decision import parse
 
@@ -21,22 +21,41 @@ def realigned(
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
 
 
-def recorded_history(
-    decisions: "QuerySet[DecisionRecord]", snapshot: InventorySnapshot, *, market_id: int, in_force: int
-) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
-    """Return what prices learn from the last of these receipts.
+@dataclass(frozen=True)
+class Learned:
+    """Data of earlier bids from which prices learn. Each bid counts once, when it was first decided."""
 
-    First densities, with resources in the order of `snapshot`, whose version is `in_force`; then slots, standalone
-    values and owners.
+    history: deque[tuple[float, ...]]
+    """Densities of the last bids, with resources in the order of the snapshot."""
+    offers: deque[tuple[int, float, int]]
+    """Slots, standalone values and owners of the same bids."""
+    decided: int
+    """Number of all bids decided so far."""
+
+
+def recorded_history(
+    market_id: int, snapshot: InventorySnapshot, *, in_force: int, before: int | None = None
+) -> Learned:
+    """Return what prices learn from receipts, those of events before version `before` if it is given.
+
+    `in_force` is the version of the snapshot.
     """
-    rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
-    others = {version for _, version, _ in rows} - {in_force}
+    once = DecisionRecord.objects.filter(bid__market=market_id, stood_from=None)
+    firsts = FirstDecision.objects.filter(bid__market=market_id)
+    if before is not None:
+        once, firsts = once.filter(version__lt=before), firsts.filter(version__lt=before)
+    rows: list[tuple[int, str, int, int]] = []
+    for found in (once, firsts):
+        columns = found.order_by("-version").values_list("version", "receipt", "inventory_version", "bid__owner_id")
+        rows += columns[:HISTORY]
+    rows = sorted(rows)[-HISTORY:]
+    others = {version for _, _, version, _ in rows} - {in_force}
     known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
-    for text, version, owner in reversed(rows):
+    for _, text, version, owner in rows:
         receipt = parse(text)
         density = tuple(receipt["density"])
         offers.append((receipt["slot"], receipt["standalone_value"], owner))
         history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
-    return history, offers
+    return Learned(history, offers, decided=once.count() + firsts.count())

@@ -37,9 +37,8 @@ class CounterfactualForm(PageForm, PolicyForm):
     @classmethod
     def of(cls, request: HttpRequest, *, policy: str, current: PolicyVersion) -> "CounterfactualForm":
         """Return the form as it was sent, or with initial values from the address, the policy in force, or defaults."""
-        initial: dict[str, Any] = POLICIES[policy]().to_json()
-        if current.name == policy:
-            initial |= current.parameters
+        chosen = current.policy() if current.name == policy else POLICIES[policy]()
+        initial: dict[str, Any] = chosen.to_json()
         asked = {key: request.GET[key] for key in (*initial, "since") if key in request.GET}
         # A checkbox takes any text for a yes.
         initial |= {key: False if value in ("false", "False") else value for key, value in asked.items()}

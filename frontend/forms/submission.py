@@ -9,12 +9,14 @@ from django import forms
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.utilities import UTILITIES
+from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile
 from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
 from scheduling.model.validation import plain, shown
 from scheduling.policies.base import Objective
+from scheduling.policies.posted_price import PostedPricePolicy
 
 HOUR_S: Final = 3600
 FORMS: Final = (
@@ -38,6 +40,8 @@ COVERED: Final = (
     "weight",
     "architecture",
     "reduce_step_s",
+    "standing",
+    "standing_until_s",
 )
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
 """Fields that state how the value falls with time."""
@@ -47,9 +51,13 @@ FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s
     "utility.form": "form",
     "utility.value": "value",
     "start_after_s": "start_after_h",
+    "standing_until_s": "standing_until_h",
 }
 """The form's field for each field of a body with another name."""
-TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {"start_after_s": HOUR_S}
+TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {
+    "start_after_s": HOUR_S,
+    "standing_until_s": HOUR_S,
+}
 """Units of a body's field in one unit of the form's field."""
 
 
@@ -99,8 +107,19 @@ class BidForm(PageForm):
         initial="0 1\n24 0.5\n72 0",
         help_text="One point a line: hours after submission, and the share of the value left (1 to 0, never rising).",
     )
+    standing = forms.BooleanField(
+        required=False,
+        label="Keep trying until it is worth nothing",
+        help_text="If the bid is rejected for its price or for lack of room, it is tried again when slots begin, at the"
+        " prices posted then. You can withdraw it at any time.",
+    )
     start_after_h = forms.FloatField(
         required=False, min_value=0, label="Earliest start", help_text="Hours after submission; empty for at once."
+    )
+    standing_until_h = forms.FloatField(
+        required=False,
+        min_value=0,
+        label="Keep trying for",
     )
     chunks = forms.IntegerField(
         required=False, min_value=1, help_text="Number of data chunks; empty for the model's number."
@@ -128,6 +147,7 @@ class BidForm(PageForm):
         super().__init__(*args, **kwargs)
         policy = policy_in_force(cluster)
         self._value_key = VALUE_KEYS[policy.objective]
+        self._stands_by_default = cluster.standing_by_default
         for name in UTILITY_NAMES if self._value_key == "weight" else ("weight",):
             del self.fields[name]
         if len(policy.architectures) == 1:
@@ -138,6 +158,12 @@ class BidForm(PageForm):
             ].help_text = "Shown with your bid; it does not change the order of jobs. Jobs do not pay."
         if not policy.queues:
             del self.fields["chunk_mb"]
+        if issubclass(policy, PostedPricePolicy):
+            self.fields["standing"].initial = cluster.standing_by_default
+            hours = RULE.longest * cluster.horizon_slots * cluster.slot_seconds / HOUR_S
+            self.fields["standing_until_h"].help_text = f"Hours after submission; empty for {hours:.4g}, the most."
+        else:
+            del self.fields["standing"], self.fields["standing_until_h"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
         self.fields["model"] = forms.ChoiceField(
             choices=[*((name, name) for name in names), ("", "none: say everything below")],
@@ -184,6 +210,11 @@ class BidForm(PageForm):
             body["architecture"] = data["architecture"]
             if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
                 body["reduce_step_s"] = data["reduce_step_s"]
+        if "standing" in data:
+            if data["standing"] or self._stands_by_default:
+                body["standing"] = data["standing"]
+            if data["standing"] and data["standing_until_h"] is not None:
+                body["standing_until_s"] = data["standing_until_h"] * HOUR_S
         return {
             **body,
             self._value_key: data["weight"] if self._value_key == "weight" else self._utility(),
@@ -236,6 +267,8 @@ def initial_of(body: Json) -> dict[str, Any]:
     shown["model"] = body.get("model", "")
     if "start_after_s" in shown:
         shown["start_after_h"] = shown.pop("start_after_s") / HOUR_S
+    if "standing_until_s" in shown:
+        shown["standing_until_h"] = shown.pop("standing_until_s") / HOUR_S
     shown |= {key: utility[key] for key in ("form", "value") if key in utility}
     for key, unit in UNITS.items():
         if key in utility:

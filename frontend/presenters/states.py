@@ -19,6 +19,7 @@ class Look:
 
 LOOKS: Final = {
     BidState.SUBMITTED: Look("Waiting", "wait", "It is in the decision queue and will be decided soon."),
+    BidState.STANDING: Look("Standing", "wait", "It was rejected and is tried again when slots begin."),
     BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
     BidState.RUNNING: Look("Running", "run", "Its machines process it now."),
     BidState.COMPLETED: Look("Completed", "done", "All of its work is done."),

@@ -36,6 +36,8 @@ def _revenue(reading: Summary) -> Tile:
 def _admitted(reading: Summary) -> Tile:
     decided = reading.admitted + reading.rejected
     note = f"{reading.admitted} of {decided} decided, {reading.undecided} undecided"
+    if reading.standing:
+        note = f"{note}, {reading.standing} standing"
     if reading.quarantined:
         note = f"{note}, {reading.quarantined} quarantined"
     return Tile("admitted", "Admitted", percent(reading.acceptance), note)

@@ -14,9 +14,10 @@ from django.urls import reverse
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
-from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
+from auctions.models import WITHDRAWABLE, Bid, BidState, Commitment, DecisionRecord, FirstDecision, Market
 from auctions.readings import market_readings
 from auctions.readings import queues as queue_readings
+from auctions.readings.schedules import last_record
 from auctions.state.market_snapshot import market_snapshot
 from cluster.operators import is_operator
 from frontend.access import action_view, market_named, market_view, timeline_of, viewer_of, visible_bids
@@ -137,7 +138,7 @@ def table(request: HttpRequest, name: str, number: int, chart: str) -> HttpRespo
 
 @action_view
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Withdraw a bid that is not decided."""
+    """Withdraw a bid that is not decided, or that stands."""
     return _do(request, name, number, deed=withdraw_bid, done="The bid was withdrawn.")
 
 
@@ -175,7 +176,7 @@ def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
 
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     market, bid = _own(request, name, number)
-    record = DecisionRecord.objects.filter(bid=bid).select_related("policy").first()
+    record = last_record(bid)
     decision = None if record is None else Decision.from_json(parse(record.receipt))
     counter = None if decision is None else decision.counter
     again = ""
@@ -212,7 +213,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "losses": queues.losses(bid, viewer_of(request)),
         "late": queues.lateness(bid, steps),
         "money": money_of(bid),
-        "can_withdraw": bid.state in UNDECIDED,
+        "stood_from": _stood_from(bid, record),
+        "can_withdraw": bid.state in WITHDRAWABLE,
         "can_retry": is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED,
         "problem": bid.policy_errors.select_related("policy").first()
         if is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED
@@ -221,6 +223,13 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }
+
+
+def _stood_from(bid: Bid, record: DecisionRecord | FirstDecision | None) -> int | None:
+    """Return the slot from which on a bid stands or stood; None if it never did."""
+    if record is None or bid.stands_until is None:
+        return None
+    return record.stood_from if isinstance(record, DecisionRecord) else record.slot
 
 
 def _start_words(bid: Bid, *, is_plan: bool) -> str:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 from uuid import uuid4
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
@@ -11,6 +12,7 @@ from django.template.loader import render_to_string
 from auctions.domain.errors import NotReady
 from auctions.engine.submission import Submitted, quote, submit_bid
 from auctions.models import Market
+from auctions.readings import publications
 from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
 from frontend.figures.base import Drawing
@@ -52,7 +54,7 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 
     def ask() -> dict[str, Any]:
         try:
-            return _quoted(market, form.body())
+            return _quoted(market, viewer_of(request), form.body())
         except NotReady as error:
             return {"wait": str(error)}
 
@@ -61,13 +63,14 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse({**answer, "errors": errors})
 
 
-def _quoted(market: Market, body: Json) -> dict[str, Any]:
+def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:
     answer, line = quote(cluster=market.cluster, body=body), timeline_of(market)
+    wait = None if answer.stands_until is None else publications.standing_wait(market, viewer)
     decision = answer.decision
     # As text, because templates write numbers with the separators of the language.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
     pays = answer.policy.objective is Objective.WELFARE
-    context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
+    context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted, "wait": wait}
     html = render_to_string("frontend/_quote.html", {**context, "pays": pays, "is_plan": not answer.policy.binding})
     if not pays:
         return {"html": html, "figure": Drawing([], {}).to_json(), "version": answer.ledger_version}

@@ -90,10 +90,13 @@ class MarketMachine(RuleBasedStateMachine):
         self.people = [make_user(f"alice-{number}-{n}") for n in range(5)]
         self.seconds = 0.0
 
-    @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES)
-    def submit(self, value: float, epochs: int, utility: dict[str, Any]) -> None:
-        """A bid comes in."""
-        submit_bid(cluster=self.market.cluster, owner=self.bidder, body=self.offer(value, epochs, utility))
+    @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES, stands=st.sampled_from([None, 150.0, 1e6]))
+    def submit(self, value: float, epochs: int, utility: dict[str, Any], stands: float | None) -> None:
+        """A bid comes in, and stands where prices are posted if it may be tried again."""
+        sent = self.offer(value, epochs, utility)
+        if stands is not None and "utility" in sent:
+            sent |= {"standing": True, "standing_until_s": stands}
+        submit_bid(cluster=self.market.cluster, owner=self.bidder, body=sent)
 
     @property
     def bidder(self) -> User:

@@ -11,7 +11,7 @@ from django.db import IntegrityError, OperationalError
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import CannotDecide, WrongState
-from auctions.engine import decision_queue
+from auctions.engine import outcomes
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -178,7 +178,7 @@ def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_f
         raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr(decision_queue, "store_error", killed)
+        patched.setattr(outcomes, "store_error", killed)
         with pytest.raises(SystemExit):
             process_pending(faulty)
     assert states(faulty) == ["submitted", "submitted"]

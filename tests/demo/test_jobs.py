@@ -49,6 +49,13 @@ def test_every_draw_lies_in_the_ranges_of_oasis() -> None:
         assert 0 <= body["utility"]["steepness_per_s"] * 3600 <= 6
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_one_bid_of_three_stands_where_prices_are_posted(scenario: Scenario) -> None:
+    bodies = [offer.body for offer in islice(scenario.offers(MACHINES, seed=5, number=1, from_s=0.0), 30)]
+    stands = [body.get("standing", False) for body in bodies]
+    assert sum(stands) == (10 if scenario in (DPS, OASIS) else 0)
+
+
 def test_weighted_jobs_are_of_both_architectures() -> None:
     bodies = [o.body for o in islice(WEIGHTED.offers(MACHINES, seed=5, number=1, from_s=0.0), 200)]
     rings = [body for body in bodies if body.get("architecture") == "ring"]

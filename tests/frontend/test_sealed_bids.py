@@ -190,6 +190,20 @@ def rejected_other(found: World, spy: Spy) -> None:
     spy.look("later")
 
 
+def standing_other(found: World, spy: Spy) -> None:
+    """Bob's bid stands while the machines are sold. It ends early in one world, and late in the other."""
+    while found.bid_of("alice", 1e5).state in (BidState.PLANNED, BidState.RUNNING):
+        pass
+    deadline = {"form": "step", "value": 20.0, "deadline_s": found.stated["bob"] * SLOT_S}
+    assert found.bid("bob", utility=deadline, standing=True).state == BidState.STANDING
+    spy.look("stands", only=FIGURES)
+    for slot in range(1, 6):
+        found.pass_to(slot)
+    spy.look("tried", only=FIGURES)
+    found.pass_to(6)
+    spy.look("ended in one world")
+
+
 def published_sums(found: World, spy: Spy) -> None:
     """Bids of five owners are admitted and published; one is cancelled; five more are published."""
     for slot in (1, 2):
@@ -232,6 +246,25 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     other, known_too = seen(people, client, policy, rejected_other, {"bob": 1e-5})
     assert known[1] != known_too[1], "operators read another bound"
     assert_same(one, other)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "DPS, fluid prices"]))
+def test_worlds_in_which_a_standing_bid_of_another_ends_sooner_or_later_look_the_same(
+    people: dict[str, User], client: Client, policy: str
+) -> None:
+    ends = []
+    worlds = []
+    for deadline in (6.0, 8.0):
+        one, _ = seen(people, client, policy, lambda found, spy: ends.append(_ended(found, spy)), {"bob": deadline})
+        worlds.append(one)
+    assert ends == [BidState.REJECTED, BidState.STANDING]
+    assert_same(*worlds)
+
+
+def _ended(found: World, spy: Spy) -> str:
+    standing_other(found, spy)
+    return Bid.objects.get(owner=found.people["bob"]).state
 
 
 @pytest.mark.thorough

@@ -25,8 +25,9 @@ def _slot(text: str) -> serializers.IntegerField:
 
 
 class TotalsOut(Schema):
-    submitted = _count("Bids, the sum of the next eight.")
+    submitted = _count("Bids, the sum of the next nine.")
     completed, rejected = _count("Jobs that are complete."), _count("Bids that were rejected.")
+    standing = _count("Rejected bids that are tried again.")
     running, planned = _count("Jobs that began and are not complete."), _count("Admitted jobs that did not begin.")
     ended, withdrawn = _count("Jobs that were cancelled or failed."), _count("Bids that were withdrawn.")
     quarantined = _count("Bids on which the policy failed.")

@@ -51,12 +51,12 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             answer = getattr(client, method)(address, example["value"], format="json")
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
-    assert taken == 34
+    assert taken == 36
     decision_queue.process_pending(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     states = {row["sequence"]: row["state"] for row in decided}
     assert states.pop(promised.sequence) == "failed"
-    assert list(states.values()) == ["planned"] * 7
+    assert list(states.values()) == ["planned"] * 8
 
 
 def test_the_document_says_that_bodies_hold_no_other_keys(document: Any) -> None:

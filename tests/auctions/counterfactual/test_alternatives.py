@@ -14,7 +14,7 @@ from auctions.counterfactual import alternatives as module
 from auctions.counterfactual import waypoints
 from auctions.counterfactual.alternatives import TooLong, alternatives_of, deadline
 from auctions.counterfactual.record import Record
-from auctions.counterfactual.replayed import ReplayedMarket
+from auctions.counterfactual.replayed import Receipts, ReplayedMarket
 from auctions.domain.errors import WrongState
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
@@ -165,12 +165,12 @@ def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest
     monkeypatch.setattr(waypoints._states, "size", 2)
     first, second = uuid4(), uuid4()
     for market, since in ((first, 64), (first, 128), (second, 64)):
-        waypoints.store(market, since, ReplayedMarket({}, {}))
+        waypoints.store(market, since, ReplayedMarket({}, Receipts()))
     found = waypoints.nearest(first, 200)
     assert found is not None
     assert found[0] == 128
     assert waypoints.nearest(first, 127) is None
-    waypoints.store(second, 128, ReplayedMarket({}, {}))  # what was used last stays
+    waypoints.store(second, 128, ReplayedMarket({}, Receipts()))  # what was used last stays
     assert waypoints.nearest(second, 64) is None
     assert waypoints.nearest(first, 128) is not None
 

@@ -1,0 +1,243 @@
+"""Standing bids: rejected bids that are tried again when slots begin, until they are admitted or end.
+
+A bid stands if its owner chose so (`standing` in its body), a policy with posted prices rejected it for its price or
+for lack of room, and it may still be tried. `auctions.engine.slots.caught_up` gives standing bids their turn in the
+transaction in which slots pass: `RULE` says how often, and how many of them. A failed try only writes the slot
+of the try. An admission is an event with a receipt, like that of any bid. Bids that end are named in the event of
+the slot and have no event of their own, so that the number of events does not show others when a bid becomes worthless.
+
+The functions that decide take a book and no rows, so that replays and counterfactuals use the same ones.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from auctions.domain import transitions
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
+from auctions.domain.lock import MarketTime, record
+from auctions.domain.policy_errors import PolicyFailed
+from auctions.engine import outcomes
+from auctions.engine.decide import Made, decide_again
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, FirstDecision, Market
+from auctions.state.book import LiveBook
+from auctions.state.history import realigned
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Reason, canonical, parse
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.policies.standing import StandingBid, StandingRule, stands, turns
+
+RULE: Final = StandingRule()
+"""The rule of live markets. Each turn records it, for replays after it has changed."""
+ENDED_AT_ONCE: Final = 200
+"""Largest number of standing bids that end when a slot begins; others end when later slots begin."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A bid that stands, in the positions of the inventory in force."""
+
+    standing: StandingBid
+    first: Decision
+    """The rejection after which it stands."""
+    owner: int
+    """Key of its owner."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """One try of a standing bid. An admission is in the book already, but not yet in the rows."""
+
+    candidate: Candidate
+    made: Made | None
+    """The admission; None if the bid was rejected again."""
+    failed: PolicyFailed | None = None
+    """Error of the policy, if it failed on this bid."""
+
+    @property
+    def sequence(self) -> int:
+        """The bid's sequence number."""
+        return self.candidate.standing.number
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The tries and ends of standing bids when slots begin."""
+
+    rule: StandingRule
+    tries: Sequence[Try] = ()
+    """In order."""
+    ended: Sequence[tuple[int, Decision]] = ()
+    """Sequence numbers of the bids that stand no longer, with their final rejections."""
+
+    def payload(self) -> Json:
+        """Return what the event of the slot records of it; empty if nothing happened."""
+        if not self.tries and not self.ended:
+            return {}
+        failed = [one.sequence for one in self.tries if one.failed]
+        return {
+            "standing": {
+                "rule": self.rule.to_json(),
+                "tried": [one.sequence for one in self.tries],
+                "ended": [number for number, _ in self.ended],
+                **({"failed": failed} if failed else {}),
+            }
+        }
+
+
+def posts_prices(policy: Policy) -> bool:
+    """Return whether rejected bids may stand under a policy: it rejects them for posted prices, which may fall."""
+    return isinstance(policy, PostedPricePolicy)
+
+
+def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, rule: StandingRule) -> int | None:
+    """Return the last slot in which a bid is tried again after this decision; None if the decision is final.
+
+    `request` is the bid's resolved request. A bid does not stand if it would have no turn before it ends.
+    """
+    if not request.get("standing") or not posts_prices(book.policy) or not stands(decision):
+        return None
+    now, snapshot = book.running.now, book.snapshot
+    stated = request.get("standing_until_s")
+    wanted = None if stated is None else core.arrival + int(stated // snapshot.slot_seconds)
+    until = rule.until(core, horizon=snapshot.horizon, wanted=wanted)
+    one = StandingBid(number=int(core.id), bid=core, tried=now, until=until)
+    # Utilities never rise, so there is a first slot in which it has ended.
+    last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)
+    return last if last >= rule.next_turn(now) else None
+
+
+def is_due(rule: StandingRule, *, before: int, now: int) -> bool:
+    """Return whether standing bids have a turn when the first slot on sale becomes `now`; it was `before`.
+
+    If slots were skipped, because no worker ran, standing bids have one turn for all of them.
+    """
+    return before < now and rule.next_turn(before) <= now
+
+
+def in_turn(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list[StandingBid]:
+    """Return the standing bids to try in a turn that is due, in order."""
+    return turns(standing, now, replace(rule, every=1))
+
+
+def try_bid(book: LiveBook, candidate: Candidate) -> Try:
+    """Try a standing bid, and apply an admission to the book."""
+    try:
+        made = decide_again(book, candidate.standing, candidate.first, owner=candidate.owner)
+    except PolicyFailed as failed:
+        # A copy, without caches that the policy may have left on the ledger.
+        book.running = book.running.copy()
+        return Try(candidate, None, failed)
+    return Try(candidate, made)
+
+
+def final_rejection(candidate: Candidate, book: LiveBook) -> Decision:
+    """Return the rejection of a bid that stands no longer."""
+    one, first = candidate.standing, candidate.first
+    now, last = book.running.now, one.until
+    if last >= now:
+        reason = Reason.REFUSED
+        ending = f"{book.policy.title} posts no prices, so no bid stands under it."
+    elif one.bid.utility.at(last + 2 - one.bid.arrival) <= 0:
+        reason, ending = Reason.WORTHLESS, "Finishing later would be worth nothing."
+    else:
+        reason, ending = Reason.EXPIRED, "It was to be tried no longer."
+    return Decision.reject(
+        one.bid.id,
+        reason,
+        f"It stood from slot {first.slot} to slot {min(last, now)} and was not admitted. {ending}",
+        slot=now,
+        density=(0.0,) * len(book.snapshot.inventory.resources),
+        standalone_value=first.standalone_value,
+    )
+
+
+def begin(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: Made, *, until: int) -> None:
+    """Write that a rejected bid stands, under the market's lock."""
+    against = market.ledger_version
+    transitions.stand(bid, slot=moment.now, until=until)
+    event = record(market, EventKind.STANDING, moment, bid=bid, payload={"until": until, "rule": RULE.to_json()})
+    book.version = market.ledger_version
+    FirstDecision.objects.create(
+        bid=bid, **outcomes.receipt_fields(market, book, moment, made, event=event, against=against)
+    )
+
+
+def take_turn(market: Market, book: LiveBook, moment: MarketTime, *, before: int) -> tuple[Turn, dict[int, Bid]]:
+    """End standing bids, and try those whose turn it is, when slots have begun; return their rows by number, too.
+
+    `before` is the first slot on sale before. Admissions are in the book afterwards; `write` writes the rows.
+    """
+    rows = Bid.objects.filter(market=market, state=BidState.STANDING).select_related("first_decision")
+    posted = posts_prices(book.policy)
+    over = rows.filter(stands_until__lt=moment.now) if posted else rows
+    ending = list(over.order_by("stands_until", "sequence")[:ENDED_AT_ONCE])
+    trying: list[Bid] = []
+    if posted and is_due(RULE, before=before, now=moment.now):
+        able = rows.filter(stands_until__gte=moment.now, tried_slot__lt=moment.now)
+        trying = list(able.order_by("tried_slot", "sequence")[: RULE.most])
+    bids = {bid.sequence: bid for bid in (*ending, *trying)}
+    if not bids:
+        return Turn(RULE), bids
+    found = _candidates(market, book, bids)
+    ended = [(bid.sequence, final_rejection(found[bid.sequence], book)) for bid in ending]
+    order = in_turn((found[bid.sequence].standing for bid in trying), moment.now, RULE)
+    return Turn(RULE, [try_bid(book, found[one.number]) for one in order], ended), bids
+
+
+def write(
+    market: Market, turn: Turn, bids: dict[int, Bid], book: LiveBook, moment: MarketTime, *, event: Event
+) -> None:
+    """Write a turn's rows after the event of the slot, under the market's lock."""
+    transitions.tried([bids[one.sequence] for one in turn.tries], slot=moment.now)
+    transitions.end([bids[number] for number, _ in turn.ended])
+    DecisionRecord.objects.bulk_create(
+        _final_record(bids[number], decision, book, moment, event) for number, decision in turn.ended
+    )
+    for one in turn.tries:
+        bid = bids[one.sequence]
+        if one.failed is not None:
+            outcomes.quarantine(market, bid, book, moment, one.failed)
+        elif one.made is not None:
+            outcomes.write(market, bid, book, moment, one.made, stood_from=one.candidate.first.slot)
+
+
+def first_offer(first: Decision, *, old: InventorySnapshot, new: InventorySnapshot) -> Decision:
+    """Return a first decision with its densities in the order of the resources of snapshot `new`."""
+    return replace(first, density=realigned([first.density], old=old, new=new)[0])
+
+
+def _candidates(market: Market, book: LiveBook, bids: dict[int, Bid]) -> dict[int, Candidate]:
+    firsts = {number: bid.first_decision for number, bid in bids.items()}
+    old = snapshots_at(market.pk, {first.inventory_version for first in firsts.values()} - {market.inventory_version})
+    found = {}
+    for number, bid in bids.items():
+        first = Decision.from_json(parse(firsts[number].receipt))
+        if firsts[number].inventory_version in old:
+            first = first_offer(first, old=old[firsts[number].inventory_version], new=book.snapshot)
+        core = outcomes.current_core(market, bid, book)
+        if bid.tried_slot is None or bid.stands_until is None:
+            raise ValueError(f"bid {number} is standing, yet it has no turn")
+        one = StandingBid(number, core, tried=bid.tried_slot, until=bid.stands_until)
+        found[number] = Candidate(one, first, bid.owner_id)
+    return found
+
+
+def _final_record(bid: Bid, decision: Decision, book: LiveBook, moment: MarketTime, event: Event) -> DecisionRecord:
+    return DecisionRecord(
+        bid=bid,
+        policy_id=book.policy_id,
+        ledger_version=event.version,
+        version=event.version,
+        inventory_version=bid.inventory_version,
+        slot=moment.now,
+        decided_at=moment.wall,
+        decided_s=moment.seconds,
+        latency_ms=0.0,
+        standalone_value=decision.standalone_value,
+        receipt=canonical(decision.to_json()),
+        stood_from=bid.first_decision.slot,
+    )

@@ -1,0 +1,111 @@
+"""The bids that stand at a point of a replay, and their turns, found by the functions of the live market."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from auctions.domain.bid_conversion import core_bid
+from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.policy_errors import PolicyFailed
+from auctions.engine import standing
+from auctions.engine.standing import Candidate, Try, Turn
+from auctions.models import Bid
+from auctions.state.book import LiveBook
+from scheduling.model.decision import Decision
+from scheduling.policies.standing import StandingBid, StandingRule
+
+Asks = Callable[[LiveBook, Candidate], Try]
+"""Tries one standing bid, as `auctions.engine.standing.try_bid` does."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A bid that stands."""
+
+    row: Bid
+    one: StandingBid
+    """The bid in the positions of `snapshot`; of it only the arrival and the utility are used."""
+    first: Decision
+    snapshot: InventorySnapshot
+    """The inventory of the first decision."""
+
+    def candidate(self, book: LiveBook) -> Candidate:
+        """Return the bid as it is tried, in the positions of the book's inventory."""
+        now, name = book.snapshot, str(self.row.sequence)
+        core = core_bid(self.row.resolved_request, now, bid_id=name, arrival=self.row.arrival_slot)
+        first = standing.first_offer(self.first, old=self.snapshot, new=now)
+        return Candidate(replace(self.one, bid=core), first, self.row.owner_id)
+
+
+class StandingBids:
+    """The bids that stand between two events, by sequence number."""
+
+    def __init__(self, rule: StandingRule = standing.RULE) -> None:
+        self.rule = rule
+        """The rule of the last turn."""
+        self._bids: dict[int, Standing] = {}
+        self._quarantined: dict[int, Standing] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._bids
+
+    def copy(self) -> "StandingBids":
+        """Return an independent copy."""
+        other = StandingBids(self.rule)
+        other._bids, other._quarantined = dict(self._bids), dict(self._quarantined)
+        return other
+
+    def add(self, row: Bid, one: StandingBid, first: Decision, snapshot: InventorySnapshot) -> None:
+        """Add a bid that was rejected and stands."""
+        self._bids[one.number] = Standing(row, one, first, snapshot)
+
+    def remove(self, number: int) -> None:
+        """Remove a bid that was withdrawn or admitted; nothing happens if it does not stand."""
+        self._bids.pop(number, None)
+        self._quarantined.pop(number, None)
+
+    def tried(self, number: int, *, slot: int) -> None:
+        """Note that a bid was tried again in this slot; nothing happens if it does not stand."""
+        if number in self._bids:
+            found = self._bids[number]
+            self._bids[number] = replace(found, one=replace(found.one, tried=slot))
+
+    def quarantine(self, number: int) -> None:
+        """Put a bid aside on which the policy failed; nothing happens if it does not stand."""
+        found = self._bids.pop(number, None)
+        if found is not None:
+            self._quarantined[number] = found
+
+    def retry(self, number: int) -> None:
+        """Let a quarantined bid stand again; nothing happens if it did not stand before."""
+        found = self._quarantined.pop(number, None)
+        if found is not None:
+            self._bids[number] = found
+
+    def turn(self, book: LiveBook, *, before: int, failing: Collection[int], ask: Asks = standing.try_bid) -> Turn:
+        """Give the bids their turn, when the first slot on sale was `before`; admissions are in the book afterwards.
+
+        The policy is not asked about bids whose numbers are in `failing`, because it failed on them in the record.
+        """
+        now, posted = book.running.now, standing.posts_prices(book.policy)
+        over = [found for found in self._bids.values() if not posted or found.one.until < now]
+        ending = sorted(over, key=attrgetter("one.until", "one.number"))[: standing.ENDED_AT_ONCE]
+        trying = []
+        if posted and standing.is_due(self.rule, before=before, now=now):
+            trying = standing.in_turn((found.one for found in self._bids.values()), now, self.rule)
+        ended = [(found.one.number, standing.final_rejection(found.candidate(book), book)) for found in ending]
+        tries = [self._try(book, self._bids[one.number], failing, ask) for one in trying]
+        for number, _ in ended:
+            self.remove(number)
+        return Turn(self.rule, tries, ended)
+
+    def _try(self, book: LiveBook, found: Standing, failing: Collection[int], ask: Asks) -> Try:
+        candidate = found.candidate(book)
+        number = candidate.standing.number
+        done = Try(candidate, None, PolicyFailed("on record")) if number in failing else ask(book, candidate)
+        self.tried(number, slot=book.running.now)
+        if done.failed is not None:
+            self.quarantine(number)
+        elif done.made is not None:
+            self.remove(number)
+        return done

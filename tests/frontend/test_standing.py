@@ -1,0 +1,99 @@
+"""Standing bids on pages: the form, the quote, the bid and the list."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from auctions.engine import decision_queue
+from auctions.engine.markets import open_market
+from auctions.engine.slots import pass_slots
+from auctions.models import Bid, BidState, Market
+from cluster.models import Cluster
+from frontend.forms.submission import BidForm, initial_of
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_user, set_time, submit
+
+HOME = "/markets/lab/"
+FIELDS = {"model": "ResNet-50", "epochs": "1", "value": "9", "form": "step", "deadline_h": "0.25"}
+"""Worth 9 if it is complete within nine slots."""
+
+
+@pytest.fixture
+def full(market: Market) -> Market:
+    """A market whose machines are all sold to another user."""
+    other: User = make_user("other")
+    while True:
+        bid = submit(market, other, 1e6)
+        decision_queue.process_pending(market.pk)
+        bid.refresh_from_db()
+        if bid.state == BidState.REJECTED:
+            return market
+
+
+def sent(client: Client, market: Market, **fields: str) -> Bid:
+    answer = client.post(f"{HOME}submit/", {**FIELDS, "key": "one", **fields})
+    assert answer.status_code == 302, answer.text
+    decision_queue.process_pending(market.pk)
+    return Bid.objects.latest("sequence")
+
+
+def test_a_ticked_box_lets_a_bid_stand_and_its_page_says_so(full: Market, as_alice: Client) -> None:
+    assert "Keep trying until it is worth nothing" in as_alice.get(f"{HOME}submit/").text
+    bid = sent(as_alice, full, standing="on", standing_until_h="0.2")
+    assert bid.body["standing_until_s"] == 720
+    set_time(full, 4 * SLOT_S)
+    pass_slots(full.pk)
+    page = as_alice.get(f"{HOME}bids/{bid.sequence}/").text
+    for words in (
+        "Standing</span>",
+        "Stands since",
+        "Tried again until",
+        "1 time, last at",
+        "It will not be tried again",
+    ):
+        assert words in page
+    assert f"/bids/{bid.sequence}/" in as_alice.get(f"{HOME}bids/?state=standing").text
+    as_alice.post(f"{HOME}bids/{bid.sequence}/withdraw/")
+    page = as_alice.get(f"{HOME}bids/{bid.sequence}/").text
+    assert "Stood from" in page
+    assert "Tried again until" not in page
+
+
+def test_without_the_box_a_rejection_is_final(full: Market, as_alice: Client) -> None:
+    bid = sent(as_alice, full)
+    assert bid.state == BidState.REJECTED
+    assert "standing" not in bid.body
+    assert "Tried again" not in as_alice.get(f"{HOME}bids/{bid.sequence}/").text
+
+
+def test_a_quote_says_that_a_bid_would_stand_and_how_long_others_waited(full: Market, as_alice: Client) -> None:
+    final = as_alice.post(f"{HOME}quote/", FIELDS).json()["html"]
+    assert "Would be rejected" in final
+    stands = as_alice.post(f"{HOME}quote/", {**FIELDS, "standing": "on"}).json()["html"]
+    for words in ("Would stand", "Tried again until", "There is no figure yet"):
+        assert words in stands
+        assert words not in final
+
+
+def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pays(market: Market) -> None:
+    assert BidForm(cluster=market.cluster)["standing"].initial is False
+    assert "empty for 0.1667" in BidForm(cluster=market.cluster)["standing_until_h"].help_text, "six slots of 100 s"
+    Cluster.objects.update(standing_by_default=True)
+    assert BidForm(cluster=Cluster.objects.get())["standing"].initial is True
+    unticked = BidForm(FIELDS, cluster=Cluster.objects.get())
+    assert unticked.is_valid()
+    assert unticked.body()["standing"] is False
+    weighted = open_market(make_cluster("weighted"), policy="weighted_completion")
+    assert not {"standing", "standing_until_h"} & set(BidForm(cluster=weighted.cluster).fields)
+
+
+def test_a_similar_bid_stands_as_long() -> None:
+    shown: Any = initial_of({**body(), "standing": True, "standing_until_s": 5400})
+    assert (shown["standing"], shown["standing_until_h"]) == (True, 1.5)
+
+
+def test_operators_read_the_number_of_standing_bids(full: Market, as_alice: Client, as_operator: Client) -> None:
+    sent(as_alice, full, standing="on")
+    assert "1 standing" in as_operator.get(HOME).text
+    assert "1 standing" not in as_alice.get(HOME).text
