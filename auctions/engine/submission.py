@@ -99,6 +99,9 @@ def submit_bids(
 def quote(*, cluster: Cluster, body: Json) -> Quote:
     """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
+    What a worker does when it processes a slot that has begun is not foreseen: a drained server may leave service, and
+    standing bids have their turn. `auctions.tasks.sweep` processes slots every two seconds.
+
     Raises
     ------
     CannotDecide
