@@ -50,11 +50,14 @@ class Timing:
     """CPU-seconds of the process for the whole loop: decisions, plans, completions."""
     jobs_per_cpu_s: float | None
     """Decided jobs per CPU-second."""
+    between_ms: float | None
+    """Wall-clock time for each bid in which slots pass: plans, completions, retries of standing bids."""
 
     def to_json(self) -> Json:
         """Return a document of finite numbers and nulls."""
         p50, p95, p99 = self.decisions_ms
         document: Json = asdict(self)
+        del document["between_ms"]
         return document | {"decisions_ms": {"p50": p50, "p95": p95, "p99": p99}}
 
 
@@ -75,7 +78,7 @@ def replay(
     progress: Progress | None = None,
     standing: StandingRule | None = None,
 ) -> Replayed:
-    """Run all bids of a trace, in order of arrival, through a policy, and let slots pass until all is complete.
+    """Run all bids of a trace through a policy as `run_trace` does, and measure the outcome.
 
     Raises
     ------
@@ -83,6 +86,26 @@ def replay(
         If the policy cannot run on these servers, or cannot run jobs of this architecture.
     NotConserved
         If jobs were lost: the policy is wrong.
+    """
+    run, timing = run_trace(traced, policy, inventory, plan, progress=progress, standing=standing)
+    return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), timing)
+
+
+def run_trace(
+    traced: TracedBids,
+    policy: Policy,
+    inventory: Inventory,
+    plan: ReplayParameters,
+    *,
+    progress: Progress | None = None,
+    standing: StandingRule | None = None,
+) -> tuple[Simulation, Timing]:
+    """Run all bids of a trace, in order of arrival, through a policy, and let slots pass until all is complete.
+
+    Raises
+    ------
+    InvalidField
+        If the policy cannot run on these servers, or cannot run jobs of this architecture.
     """
     policy.check(inventory)
     for bid in traced.bids:
@@ -94,7 +117,7 @@ def replay(
     last = traced.bids[-1].arrival if traced.bids else 0
     until = last + plan.drain * plan.horizon
     waits = []
-    began_cpu = process_time()
+    began_cpu, began_clock = process_time(), perf_counter()
     for number, bid in enumerate(traced.bids, 1):
         run.advance(bid.arrival)
         began = perf_counter()
@@ -105,7 +128,7 @@ def replay(
     while (run.book.jobs or run.standing) and run.book.now < until:
         run.advance(run.book.now + 1)
     cpu_s = process_time() - began_cpu
-    return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), _timing(waits, cpu_s))
+    return run, _timing(waits, cpu_s, perf_counter() - began_clock)
 
 
 def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: int | None = LONGEST_HORIZON) -> int:
@@ -115,8 +138,9 @@ def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: in
     return wanted if most is None else min(most, wanted)
 
 
-def _timing(waits: list[float], cpu_s: float) -> Timing:
+def _timing(waits: list[float], cpu_s: float, clock_s: float) -> Timing:
     if not waits:
-        return Timing((None, None, None), cpu_s, None)
+        return Timing((None, None, None), cpu_s, None, None)
     p50, p95, p99 = (1e3 * float(np.quantile(waits, share)) for share in (0.5, 0.95, 0.99))
-    return Timing((p50, p95, p99), cpu_s, len(waits) / cpu_s if cpu_s > 0 else None)
+    between_ms = 1e3 * (clock_s - sum(waits)) / len(waits)
+    return Timing((p50, p95, p99), cpu_s, len(waits) / cpu_s if cpu_s > 0 else None, between_ms)

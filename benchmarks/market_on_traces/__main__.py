@@ -1,0 +1,83 @@
+"""Markets and queues on traces. `python -m benchmarks.market_on_traces [--traces FOLDER] [--picture FILE]`.
+
+Every trace of jobs x five loads x three seeds x two families of values x every policy. Without `--traces` the samples
+of the project are replayed, on which defaults are tuned; with it every trace of jobs in that folder. Cells are written
+to a file as they are computed, and a second run with the same file computes only what is missing: `--fresh` begins
+again. Values are synthetic; `benchmarks/market_on_traces/workloads.py` says how windows and clusters are chosen.
+
+In the table, *load* is welfare over the bound, *low* means loads of 0.5 and less, JCT and its 95 % quantile are over
+those of SRTF in the same cell, *idle wanted* is the share of all GPU-slots needed that were idle while a job would have
+fitted and been worth running, and *revenue* is over the bound.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.market_on_traces.cells import Cell, Place
+from benchmarks.market_on_traces.contenders import contenders
+from benchmarks.market_on_traces.picture import picture
+from benchmarks.market_on_traces.report import table
+from benchmarks.market_on_traces.results import Results, run
+from benchmarks.market_on_traces.targets import verdicts
+from benchmarks.market_on_traces.workloads import FAMILIES, JOBS, LOADS, SEEDS, Source, own_sources, sources
+from scheduling.kernels import warm_up
+
+MOST_PROCESSES = 2
+
+
+def main() -> None:
+    """Compute what is missing, then print the table and the verdicts."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.market_on_traces", description=__doc__)
+    parser.add_argument("--traces", type=Path, metavar="FOLDER", help="traces to judge by instead of the own samples")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="the file of cells (var/market-on-traces.jsonl)")
+    parser.add_argument("--fresh", action="store_true", help="delete the file of cells first")
+    parser.add_argument("--processes", type=int, choices=range(1, MOST_PROCESSES + 1), default=MOST_PROCESSES)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="largest number of jobs of a cell")
+    parser.add_argument("--seeds", type=int, help=f"number of seeds ({SEEDS} with --traces, else 1)")
+    parser.add_argument("--only", default="", help="only policies whose name begins with one of these, with commas")
+    parser.add_argument("--trace", default="", help="only traces whose name has this in it")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="write the picture, SVG")
+    options = parser.parse_args()
+    options.seeds = options.seeds or (1 if options.traces is None else SEEDS)
+    began = time.perf_counter()
+    warm_up()
+    path = options.results or Path("var/market-on-traces.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    found = own_sources() if options.traces is None else sources(options.traces)
+    found = [source for source in found if options.trace in source.name]
+    cells = compute(found, options, path)
+    for line in table(cells):
+        print(line)
+    print()
+    for verdict in verdicts(cells):
+        print(verdict.line)
+    if options.picture is not None:
+        options.picture.write_text(picture(cells), encoding="utf-8")
+    print(f"{len(cells)} cells, {time.perf_counter() - began:.0f} s")
+
+
+def compute(found: Sequence[Source], options: argparse.Namespace, path: Path) -> list[Cell]:
+    """Return the cells of all places and policies, computing those that are missing."""
+    asked = tuple(options.only.split(","))
+    chosen = [one for one in contenders() if one.name.startswith(asked)]
+    places = [
+        Place(source.name, load, family, seed, options.jobs, options.seeds)
+        for source in found
+        for load in LOADS
+        for family in FAMILIES
+        for seed in range(options.seeds)
+    ]
+    results = Results(path)
+    for number, (place, cells) in enumerate(run(found, places, chosen, results, processes=options.processes), 1):
+        print(f"{number}: {place.trace}, load {place.load:g}, {place.family}, seed {place.seed}: {cells} cells")
+    digests = {source.name: source.sha256 for source in found}
+    known = (results.get(place, digests[place.trace], one) for place in places for one in chosen)
+    return [cell for cell in known if cell is not None]
+
+
+if __name__ == "__main__":
+    main()

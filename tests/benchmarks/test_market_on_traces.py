@@ -1,0 +1,211 @@
+"""The benchmark of markets on traces: workloads, cells, verdicts on made-up cells, the file of results, the picture."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.market_on_traces.__main__ import main
+from benchmarks.market_on_traces.cells import Cell, Place, cells_of
+from benchmarks.market_on_traces.contenders import Contender, contenders
+from benchmarks.market_on_traces.picture import picture
+from benchmarks.market_on_traces.report import table
+from benchmarks.market_on_traces.results import Results, run
+from benchmarks.market_on_traces.targets import Verdict, verdicts
+from benchmarks.market_on_traces.workloads import (
+    BY_SIZE,
+    EQUAL,
+    LONGEST,
+    TUNING,
+    Source,
+    equal_values,
+    make_workload,
+    own_sources,
+)
+from cluster.traces.records import TraceJob
+from scheduling.policies.standing import StandingRule
+
+HOUR = 3600.0
+
+
+def source(*jobs: tuple[float, int, float]) -> Source:
+    """A trace of jobs: hour of submission, GPUs, hours."""
+    rows = [TraceJob(line, at * HOUR, gpus, hours * HOUR) for line, (at, gpus, hours) in enumerate(jobs, 1)]
+    return Source("made/up.csv", "0" * 64, tuple(rows), {})
+
+
+STEADY = source(*((float(hour), 1, 2.0) for hour in range(20)))
+PLACE = Place("made/up.csv", 1.0, BY_SIZE, 0, 200, 1)
+
+
+def test_every_sample_to_tune_on_is_there() -> None:
+    assert tuple(sorted(one.name for one in own_sources())) == TUNING
+
+
+def test_a_cluster_has_as_many_gpus_as_the_load_says() -> None:
+    # Two jobs are busy at any time, and one in the first hour.
+    work = make_workload(STEADY, 0.5, BY_SIZE, 0)
+    assert (work.gpus, work.left_out) == (4, 0)
+    assert work.load == pytest.approx(0.5, abs=0.05)
+    assert work.plan.horizon <= LONGEST
+
+
+def test_jobs_that_no_cluster_of_that_size_can_hold_are_left_out_and_lower_the_load() -> None:
+    work = make_workload(source((0.0, 1, 4.0), (1.0, 1, 4.0), (2.0, 8, 4.0)), 4.0, BY_SIZE, 0)
+    assert work.left_out == 1
+    assert len(work.traced.bids) == 2
+    assert work.load < 4.0
+
+
+def test_a_long_trace_is_cut_to_windows_that_are_spread_and_thinned() -> None:
+    long = source(*((hour / 4, 1, 1.0) for hour in range(4 * 24 * 10)))
+    windows = [long.window(number, windows=3, jobs=50) for number in range(3)]
+    assert [len(window) for window in windows] == [48, 48, 48]
+    spans = [(window[-1].submitted_s - window[0].submitted_s) / HOUR for window in windows]
+    assert spans == [47.0, 47.0, 47.0]
+    assert windows[0][0].submitted_s == 0.0
+    assert windows[2][-1].submitted_s >= (240 - 2) * HOUR
+    assert long.window(0, windows=1, jobs=1000) == long.rows
+
+
+def test_equal_values_do_not_grow_with_the_size() -> None:
+    traced = make_workload(source((0.0, 1, 1.0), (0.0, 8, 10.0)), 0.1, BY_SIZE, 0).traced
+    equal = equal_values(traced)
+    before, after = ([bid.utility.value for bid in one.bids] for one in (traced, equal))
+    assert before[1] / 80 == pytest.approx(after[1] / 40.5, rel=1e-3)
+    assert before[0] == pytest.approx(after[0] / 40.5, rel=1e-3)
+
+
+FEW = [one for one in contenders() if one.name in ("dps", "oasis", "srtf")]
+
+
+@pytest.mark.parametrize("family", [BY_SIZE, EQUAL])
+def test_on_an_idle_cluster_queues_and_the_bound_agree_and_nothing_is_idle_while_wanted(family: str) -> None:
+    (cell,) = cells_of(STEADY, replace(PLACE, load=0.2, family=family), [Contender("srtf", "srtf", {})])
+    assert cell.over_bound == pytest.approx(1.0, abs=1e-3)
+    assert (cell.acceptance, cell.idle_while_wanted) == (1.0, 0.0)
+    assert cell.mean_jct_h == pytest.approx(2.0, abs=0.1)
+
+
+def test_no_welfare_is_above_its_bound_and_equal_settings_run_once() -> None:
+    twice = [*FEW, replace(FEW[0], name="again")]
+    cells = {cell.contender: cell for cell in cells_of(STEADY, PLACE, twice)}
+    assert {name: 0 < cell.over_bound <= 1 for name, cell in cells.items()} == dict.fromkeys(cells, True)
+    assert cells["again"] == replace(cells["dps"], contender="again")
+    assert Cell.from_json(cells["dps"].to_json()) == cells["dps"]
+
+
+def test_gpus_are_idle_while_wanted_where_a_job_was_rejected_that_would_have_fitted() -> None:
+    # A price of a thousand turns everybody away.
+    dear = Contender("dear", "dps", {"initial_low": 1000.0, "initial_high": 1000.0})
+    (cell,) = cells_of(STEADY, replace(PLACE, load=0.5), [dear])
+    assert cell.acceptance == 0.0
+    assert cell.idle_while_wanted == pytest.approx(1.0, abs=0.02)
+
+
+def made_up(load: float, family: str, figures: Mapping[str, float], **more: float) -> list[Cell]:
+    """Cells of one place with these welfares and a bound of 1."""
+    jct = more.get("jct", 1.0)
+    return [
+        Cell(
+            place=replace(PLACE, load=load, family=family), contender=name, settings={}, sha256="", submitted=100,
+            left_out=0, gpus=8, slot_s=60, horizon=100, reached_load=load, bound_any=1.0, bound=1.0, welfare=welfare,
+            revenue=0.1, acceptance=more.get("acceptance", 1.0), mean_jct_h=1.0 if name == "srtf" else jct,
+            p95_jct_h=2.0, idle_while_wanted=0.0, p50_ms=more.get("p50", 1.0), p99_ms=2.0, between_ms=1.0, tries=0,
+        )
+        for name, welfare in figures.items()
+    ]  # fmt: skip
+
+
+GOOD = {"dps": 1.0, "dps before": 0.9, "srtf": 0.8, "fifo": 0.3}
+
+
+def judged(cells: list[Cell]) -> dict[str, Verdict]:
+    """Verdicts on the first market by a part of their text."""
+    return {one.text: one for one in verdicts(cells) if one.market == "dps"}
+
+
+def test_a_market_that_leads_everywhere_meets_every_target() -> None:
+    cells = [*made_up(0.2, BY_SIZE, GOOD), *made_up(2.0, BY_SIZE, GOOD), *made_up(1.0, EQUAL, GOOD)]
+    assert [text for text, one in judged(cells).items() if not one.met] == []
+
+
+@pytest.mark.parametrize(
+    ("load", "family", "figures", "more", "missed"),
+    [
+        (0.5, BY_SIZE, GOOD | {"dps": 0.98, "fifo": 1.0}, {}, {"the best policy", "the bound"}),
+        (2.0, BY_SIZE, GOOD | {"srtf": 0.9}, {}, {"the best queue"}),
+        (2.0, BY_SIZE, GOOD | {"dps before": 1.004}, {}, {"quantile prices without standing bids"}),
+        (2.0, EQUAL, {"dps": 0.9, "srtf": 0.96}, {}, {"equal values"}),
+        (0.5, EQUAL, GOOD, {"acceptance": 0.97}, {"share admitted"}),
+        (0.2, BY_SIZE, GOOD, {"jct": 1.4}, {"mean JCT"}),
+        (1.0, BY_SIZE, GOOD, {"p50": 6.0}, {"p50"}),
+    ],
+)
+def test_one_cell_that_falls_short_misses_its_target(
+    load: float, family: str, figures: Mapping[str, float], more: Mapping[str, float], missed: set[str]
+) -> None:
+    verdict = judged(made_up(load, family, figures, **more))
+    found = {text for text, one in verdict.items() if one.figures and not one.met}
+    assert len(found) == len(missed)
+    assert all(any(part in text for text in found) for part in missed)
+
+
+def test_a_target_without_cells_is_not_met() -> None:
+    (equal,) = (one for text, one in judged(made_up(2.0, BY_SIZE, GOOD)).items() if text.startswith("equal"))
+    assert (equal.met, equal.line) == (False, f"dps: {equal.text}: no cell to judge by")
+
+
+def test_a_second_run_computes_only_what_is_missing_or_has_other_settings(tmp_path: Path) -> None:
+    path = tmp_path / "cells.jsonl"
+
+    def new(*among: Contender) -> int:
+        return sum(count for _, count in run([STEADY], [PLACE], among, Results(path), processes=1))
+
+    fifo, srtf = Contender("fifo", "fifo", {}), Contender("srtf", "srtf", {})
+    assert new(fifo) == 1
+    assert new(fifo, srtf) == 1
+    assert new(fifo, srtf) == 0
+    market = Contender("dps", "dps", {})
+    assert new(market) == 1
+    assert new(replace(market, parameters={"full_quantile": 0.9})) == 1
+    assert new(replace(market, standing=StandingRule())) == 1
+    path.write_text(path.read_text(encoding="utf-8") + '{"place"', encoding="utf-8")
+    assert new(fifo, srtf, market) == 0
+
+
+def test_two_processes_find_the_same_cells(tmp_path: Path) -> None:
+    places = [PLACE, replace(PLACE, load=2.0)]
+    contender = Contender("srtf", "srtf", {})
+    found = []
+    for processes in (1, 2):
+        results = Results(tmp_path / f"{processes}.jsonl")
+        assert sum(count for _, count in run([STEADY], places, [contender], results, processes=processes)) == 2
+        cells = [results.get(place, STEADY.sha256, contender) for place in places]
+        found.append([(cell.welfare, cell.mean_jct_h) for cell in cells if cell])
+    assert found[0] == found[1]
+
+
+def test_the_table_and_the_picture_show_every_load() -> None:
+    cells = [*made_up(0.2, BY_SIZE, GOOD), *made_up(2.0, BY_SIZE, GOOD), *made_up(2.0, EQUAL, GOOD)]
+    lines = list(table(cells))
+    assert lines[2].startswith("| by_size | dps | 1.000 | 1.000 | 100% |")
+    assert lines[-1].startswith("| equal | fifo | - | 0.300 |")
+    drawn = ElementTree.fromstring(picture(cells))
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 8
+
+
+def test_the_command_prints_the_table_and_the_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.market_on_traces.__main__.own_sources", lambda: [STEADY])
+    monkeypatch.setattr("benchmarks.market_on_traces.__main__.LOADS", (2.0,))
+    command = ["x", "--processes", "1", "--only", "dps,fifo,srtf", "--results", str(tmp_path / "cells.jsonl")]
+    monkeypatch.setattr("sys.argv", [*command, "--picture", str(tmp_path / "a.svg")])
+    main()
+    printed = capsys.readouterr().out
+    assert "| by_size | dps | " in printed
+    assert "dps: values by size: welfare over that of the best policy >= 0.99 in every cell:" in printed
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")
