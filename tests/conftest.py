@@ -10,6 +10,8 @@ from typing import NoReturn
 
 import pytest
 from django.conf import settings
+from django.test import TestCase
+from pytest_django import DjangoDbBlocker
 
 from cluster.database import holding
 from scheduling import kernels
@@ -113,6 +115,18 @@ def django_db_setup(request: pytest.FixtureRequest, shared: Path) -> None:
     """The database of the tests of this process: migrated by the first process of the run, copied by the others."""
     with processes.migrating_once(shared=shared):
         request.getfixturevalue("django_db_setup")
+
+
+@pytest.fixture(scope="module")
+def kept_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """What fixtures of a module write after this one is there for all its tests: each takes back only its own changes.
+
+    Not for modules with tests that commit.
+    """
+    with django_db_blocker.unblock():
+        atomics = TestCase._enter_atomics()
+        yield
+        TestCase._rollback_atomics(atomics)
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,10 @@ from auctions.readings import certificates
 from tests.auctions.worlds import make_cluster, make_market, make_user, set_time, submit
 
 
-@pytest.fixture
-def busy(market: Market, alice: User) -> Market:
+@pytest.fixture(scope="module")
+def kept(kept_rows: None) -> int:
     """A market with bids of five owners in every state but failed."""
+    market, alice = make_market(), make_user("alice")
     owners = [alice, *(make_user(name) for name in ("bob", "carol", "dave", "erin"))]
     for i in range(24):
         submit(market, owners[i % 5], 20.0 * (1 + i % 5), epochs=1 + i % 7)
@@ -48,8 +49,13 @@ def busy(market: Market, alice: User) -> Market:
     withdraw_bid(submit(market, alice))
     cancel_job(Bid.objects.filter(state=BidState.PLANNED).latest("sequence"))
     certificates.renew(market.pk)
-    market.refresh_from_db()
-    return market
+    return market.pk
+
+
+@pytest.fixture
+def busy(kept: int, db: None) -> Market:
+    """The market as every test finds it."""
+    return Market.objects.get(pk=kept)
 
 
 def admitted() -> Bid:
@@ -260,7 +266,8 @@ def test_tampering_is_found(busy: Market, what: str) -> None:
     assert expected <= broken
 
 
-def test_what_happens_in_another_market_is_not_this_ones_fault(busy: Market, alice: User) -> None:
+def test_what_happens_in_another_market_is_not_this_ones_fault(busy: Market) -> None:
+    alice = User.objects.get(username="alice")
     other = make_market(make_cluster("other"))
     submit(other, alice)
     decision_queue.process_pending(other.pk)
@@ -292,6 +299,6 @@ def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
     assert rows == [f"bid {bid.sequence} ({bid.state}) was billed {bid.payment} and charged 0.125"]
 
 
-def test_the_command_says_so_when_there_is_no_such_market(market: Market) -> None:
+def test_the_command_says_so_when_there_is_no_such_market(busy: Market) -> None:
     with pytest.raises(CommandError, match="expected a cluster with a market, got 'nowhere'"):
         call_command("audit", "--market", "nowhere")

@@ -1,6 +1,7 @@
 """Permissions: a rule for every operation of the OpenAPI document, so that a new one without a rule fails."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
-from auctions.models import Bid, Market, Outage
+from auctions.models import Bid, Outage
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
@@ -22,7 +23,7 @@ from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import operations
-from tests.auctions.worlds import body, make_operator, make_user, submit
+from tests.auctions.worlds import body, make_market, make_operator, make_user, submit
 from tests.studies.plans.here import compute_here
 
 ACTORS = ("alice", "olga", "charlie", "anonymous")
@@ -111,11 +112,62 @@ SECRET = "a name only Alice uses"
 ROWS = (Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
 
 
+@dataclass(frozen=True)
+class World:
+    """Keys of what is Alice's: a bid that is decided and one that waits, plans, a replay, a trace and an experiment."""
+
+    users: dict[str, int]
+    plan: int
+    described: int
+    counterfactual: int
+    trace: int
+    experiment: int
+
+    def path(self, path: str, name: str) -> str:
+        """The address of an operation on them."""
+        keys = {
+            "cluster": "lab",
+            "sequence": 2 if name == "bids_withdraw" else 1,
+            "server": "edge-0",
+            "plan": self.described if name == "plans_slots" else self.plan,
+            "counterfactual": self.counterfactual,
+            "trace": self.trace,
+            "experiment": self.experiment,
+            "run": 1,
+        }
+        return path.format(**keys)
+
+
+@pytest.fixture(scope="module")
+def world(kept_rows: None) -> World:
+    """All of it is named as only Alice names it."""
+    users = {"alice": make_user("alice"), "olga": make_operator(), "charlie": make_user("charlie")}
+    market, alice = make_market(), users["alice"]
+    submit(market, alice, label=SECRET)
+    decision_queue.process_pending(market.pk)
+    submit(market, alice, label=SECRET)
+    plan, described = (
+        submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
+        for source in ({"instance": TINY}, {"profile": DESCRIBED})
+    )
+    counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
+    kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
+    request = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
+    return World(
+        users={name: user.pk for name, user in users.items()},
+        plan=plan.pk,
+        described=described.pk,
+        counterfactual=counterfactual.pk,
+        trace=kept.pk,
+        experiment=create_experiment(alice, request).pk,
+    )
+
+
 @pytest.fixture
-def clients(client_of: Callable[[User], APIClient], alice: User) -> dict[str, APIClient]:
+def clients(client_of: Callable[[User], APIClient], world: World, db: None) -> dict[str, APIClient]:
     """A client for every actor."""
-    users = {"alice": alice, "olga": make_operator(), "charlie": make_user("charlie")}
-    return {**{name: client_of(user) for name, user in users.items()}, "anonymous": APIClient()}
+    users = {name: client_of(User.objects.get(pk=key)) for name, key in world.users.items()}
+    return {**users, "anonymous": APIClient()}
 
 
 def test_every_operation_has_a_rule(document: Any) -> None:
@@ -126,34 +178,17 @@ def test_every_operation_has_a_rule(document: Any) -> None:
 @pytest.mark.parametrize("actor", ACTORS)
 @pytest.mark.parametrize("name", RULES)
 def test_an_operation_answers_whom_it_may(
-    document: Any, market: Market, alice: User, clients: dict[str, APIClient], name: str, actor: str
+    document: Any, world: World, clients: dict[str, APIClient], name: str, actor: str
 ) -> None:
-    submit(market, alice, label=SECRET)
-    if name != "bids_withdraw":
-        decision_queue.process_pending(market.pk)
     if name == "bids_retry":
         Bid.objects.update(state="quarantined")
-    source = {"profile": DESCRIBED} if name == "plans_slots" else {"instance": TINY}
-    plan = submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_here()
-    counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         replay_next()
-    kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
-    request = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
-    experiment = create_experiment(alice, request)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
-    path = (
-        path.replace("{cluster}", "lab")
-        .replace("{sequence}", "1")
-        .replace("{server}", "edge-0")
-        .replace("{plan}", str(plan.pk))
-    )
-    path = path.replace("{counterfactual}", str(counterfactual.pk))
-    path = path.replace("{trace}", str(kept.pk)).replace("{experiment}", str(experiment.pk)).replace("{run}", "1")
-    answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
+    answer = getattr(clients[actor], method)(world.path(path, name), BODIES.get(name), format="json")
     expected = RULES[name][ACTORS.index(actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:
