@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from django.test import Client
@@ -32,8 +33,6 @@ TABLES: Final = {
 }
 """Other meanings of `name`."""
 QUERIES: Final[dict[str, tuple[str, ...]]] = {
-    "chart": ("", "?prices=both", "?prices=type", "?prices=server:edge-0", "?schedule=server:edge-0"),
-    "chart_csv": ("", "?prices=both", "?schedule=server:edge-0"),
     "api-prices": ("", "?from_slot=0", "?from_slot=1&to_slot=3&server=edge-0"),
     "api-utilisation": ("", "?from_slot=0"),
     "api-bids": ("", "?page_size=1", "?admitted=true"),
@@ -41,6 +40,16 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "overview": ("", "?prices=both"),
 }
 """Addresses that answer otherwise with a query."""
+SERVER: Final = "server:edge-0"
+CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "chart": {
+        "prices": ("both", "type", SERVER),
+        "congestion": ("both", "type", SERVER),
+        "schedule": (SERVER,),
+    },
+    "chart_csv": {"prices": ("both",), "congestion": ("both",), "schedule": (SERVER,)},
+}
+"""What may be chosen of a chart, by its name, at addresses of charts: each reads only what is chosen of itself."""
 ELSEWHERE: Final = ("admin:", "api-docs", "api-schema")
 """Not of a market: the admin, which a bidder does not enter, and documents made from the code alone."""
 CSRF: Final = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]+"')
@@ -80,8 +89,19 @@ def addresses(numbers: tuple[int, ...]) -> list[Address]:
                 values = TABLES.get(name, VALUES["name"]) if part == "name" and name in TABLES else VALUES[part]
             slot = re.compile(rf"<(\w+:)?{part}>")
             paths = [slot.sub(value, path) for path in paths for value in values]
-        found += [Address(name, path + query) for path in paths for query in QUERIES.get(name, ("",))]
+        found += [Address(name, path + query) for path in paths for query in _queries(name, path)]
     return found
+
+
+def _queries(name: str, path: str) -> tuple[str, ...]:
+    """What is asked at an address."""
+    if name not in CHOICES:
+        return QUERIES.get(name, ("",))
+    chart = path.rpartition("/")[2].partition(".")[0]
+    return "", *(f"?{chart}={choice}" for choice in CHOICES[name].get(chart, ()))
+
+
+_known: Final = cache(addresses)
 
 
 @dataclass
@@ -97,9 +117,7 @@ class Spy:
 
     def look(self, moment: str, *, only: re.Pattern[str] | None = None) -> dict[str, Any]:
         """Read all there is, or those addresses only: status, headers and body of each answer."""
-        read = {
-            one.path: self.get(one.path) for one in addresses(self.numbers) if only is None or only.search(one.path)
-        }
+        read = {one.path: self.get(one.path) for one in _known(self.numbers) if only is None or only.search(one.path)}
         for i, quoted in enumerate(QUOTED):
             read[f"quote {i}"] = self._post("/api/v1/clusters/lab/quotes", quoted)
         form = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}

@@ -10,12 +10,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from functools import cache
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client
@@ -34,6 +37,7 @@ from auctions.readings import certificates, market_readings, publications
 from auctions.readings.publications import LEAST_OWNERS
 from auctions.state import book
 from cluster.models import Capacity, ServerKind
+from frontend.views.charts import CHARTS
 from scheduling.policies.base import Objective
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
 from tests.draws import rounds
@@ -96,9 +100,11 @@ def _same_in_every_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _sessions_in_memory(settings: Any) -> None:
-    """Thousands of requests of one login: no row is read for each."""
+def _logins_in_memory(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of requests of one login: neither the session's row nor the user's is read for each."""
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.cache"
+    known = cache(ModelBackend().get_user)
+    monkeypatch.setattr(ModelBackend, "get_user", lambda _backend, key: copy(known(key)))
 
 
 @contextmanager
@@ -337,6 +343,16 @@ def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, 
     other, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-5})
     differing = {path for (moment, path), answer in one.items() if answer != other[moment, path]}
     assert {"/api/v1/clusters/lab/welfare", "/markets/lab/figures/welfare.csv"} <= differing
+
+
+def test_a_chart_reads_only_what_is_chosen_of_itself(people: dict[str, User], client: Client) -> None:
+    """So what is chosen of one chart is read at the address of that chart alone."""
+    with world(people, *POLICIES["DPS, quantile prices"], {}) as found:
+        found.bid_of("alice", 60.0)
+        for chart, suffix in product(CHARTS, ("json", "csv")):
+            address = f"/markets/lab/figures/{chart}.{suffix}"
+            others = [f"{name}={one}" for name in CHARTS if name != chart for one in ("both", "type", "server:edge-0")]
+            assert client.get(f"{address}?{'&'.join(others)}").content == client.get(address).content
 
 
 def test_a_new_part_of_an_address_has_to_be_given_values(monkeypatch: pytest.MonkeyPatch) -> None:
