@@ -10,13 +10,12 @@ from typing import NoReturn
 
 import pytest
 from django.conf import settings
-from django.test import TestCase
 from pytest_django import DjangoDbBlocker
 
 from cluster.database import holding
 from scheduling import kernels
 from studies.background import loading
-from tests import collection, draws, processes
+from tests import collection, draws, processes, rows
 from tests.traces import Traces, each
 
 LONG = ("browser", "services", "slow", "thorough")
@@ -123,10 +122,8 @@ def kept_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iter
 
     Not for modules with tests that commit.
     """
-    with django_db_blocker.unblock():
-        atomics = TestCase._enter_atomics()
+    with django_db_blocker.unblock(), rows.taken_back():
         yield
-        TestCase._rollback_atomics(atomics)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -42,6 +42,7 @@ from scheduling.policies.base import Objective
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
 from tests.draws import rounds
 from tests.frontend.sealed import Spy, addresses
+from tests.rows import taken_back
 
 PEOPLE = ("alice", "bob", "carol", "dave", "erin")
 OTHERS = PEOPLE[1:]
@@ -110,20 +111,14 @@ def _logins_in_memory(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[str, float]) -> Iterator[World]:
     """A market that is gone, down to its keys, when the block ends."""
-    block: Any = transaction.atomic()
-    block._from_testcase = True  # decisions are durable transactions: only a test's own may be around them
-    block.__enter__()
-    try:
-        book.forget()
+    book.forget()
+    with taken_back():
         cluster = make_cluster(units=8, horizon=12)
         if policy == "oasis":  # workers and parameter servers apart
             Capacity.objects.filter(server__name="cloud", resource__name="gpu").delete()
             Capacity.objects.filter(server__kind=ServerKind.EDGE, resource__name="ps").delete()
         yield World(open_market(cluster, policy=policy, parameters=parameters), people, stated)
-    finally:
-        transaction.set_rollback(True)
-        block.__exit__(None, None, None)
-        book.forget()
+    book.forget()
 
 
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
