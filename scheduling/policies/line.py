@@ -1,7 +1,7 @@
 """The line of weighted completion: jobs that may be planned, in order, without a look at each at every event."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
@@ -80,11 +80,20 @@ class Line:
             order,
         )
 
-    def jobs(self, *, planned: bool = True, most: int | None = None) -> list[Job]:
-        """Return the jobs in order: the `most` first ones that wait, those with a plan if `planned`, the new one."""
+    def jobs(self, *, planned: bool = True, most: int | None = None, stopped: Collection[Ranked] = ()) -> list[Job]:
+        """Return the jobs in order: the `most` first ones that wait, those with a plan if `planned`, the new one.
+
+        Running jobs that are `stopped` are among them.
+        """
         rows = [islice(self.waiting.ranked, most), *([self.planned] if planned else [])]
         rows += [[self.new]] if self.new is not None else []
+        rows += [sorted(stopped, key=self._key)]
         return [one.job for one in merge(*rows, key=self._key)]
+
+    def running(self, now: int) -> list[Ranked]:
+        """Return the running jobs that may be moved, those that are complete last first."""
+        running = [one for one in self.others if not one.job.bound and one.job.started(now)]
+        return sorted(running, key=lambda one: (-(one.job.completion or 0), self.places[id(one.job)]))
 
     def jobs_after(self, most: int) -> list[Job]:
         """Return the jobs that wait, in order, without the `most` first ones."""

@@ -1,6 +1,6 @@
 """Weighted completion: place jobs so that the sum of weight x completion is small; nobody pays."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -21,11 +21,13 @@ from scheduling.model.types import Floats
 from scheduling.policies.base import Grant, Objective, PolicyBase, value_with
 from scheduling.policies.baselines.allocation import units_of
 from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
-from scheduling.policies.line import Line
+from scheduling.policies.line import Line, Ranked
 
 LARGEST_LAMBDA = 1e15
 EFFORT = 30_000_000
-"""Limit of the local search at one event, cells of tables."""
+"""Limit of the local search at one event, cells of tables; with `rescaled`, of each of its searches."""
+LEAST_GAIN = 1e-9
+"""Share of the total that a rescaled job must save."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,16 @@ class WeightedCompletion(PolicyBase):
     )
     searched: int = parameter(
         8, "Search mode: jobs whose turns and machines the local search changes.", low=0, high=100
+    )
+    rescaled: int = parameter(
+        0,
+        "Search mode: running jobs that an event may stop and start again on other machines, as many as fit, where "
+        "that lowers the total of weight x completion; those that are complete last are tried first.",
+        low=0,
+        high=100,
+    )
+    restart: int = parameter(
+        1, "Slots in which a job that was stopped to be rescaled holds nothing and does no work.", low=0, high=1000
     )
 
     name = "weighted_completion"
@@ -189,10 +201,24 @@ class WeightedCompletion(PolicyBase):
         if self.mode == "rolling":
             jobs = line.jobs(planned=not slot)
             return jobs, self._pack(jobs, book, prices, only=only)
-        jobs = line.jobs(planned=not slot, most=self.considered)
+        jobs, placed = self._search(line, book, prices, slot=slot)
+        stopped: list[Ranked] = []
+        for one in [] if slot else line.running(book.now)[: self.rescaled]:
+            other = self._search(line, book, prices, slot=slot, stopped=[*stopped, one])
+            if _total(*other, book) < _total([*jobs, one.job], placed, book) * (1 - LEAST_GAIN):
+                stopped.append(one)
+                jobs, placed = other
+        return jobs, placed
+
+    def _search(
+        self, line: Line, book: Book, prices: ConsumptionPrice, *, slot: bool, stopped: Collection[Ranked] = ()
+    ) -> tuple[list[Job], dict[str, Schedule]]:
+        """Plan the first jobs by local search, among them running jobs that are stopped for it."""
+        jobs = line.jobs(planned=not slot, most=self.considered, stopped=stopped)
         freed = [p for job in jobs for p in job.held]
+        again = {one.job.bid.id for one in stopped}
         placed = pack(
-            [_rest(job, book.now) for job in jobs],
+            [_rest(job, book.now, restart=self.restart if job.bid.id in again else 0) for job in jobs],
             book.ledger,
             prices,
             doubling(book.now, book.ledger.end),
@@ -262,7 +288,8 @@ class WeightedCompletion(PolicyBase):
 
     def _explain(self, line: Line, bid: Bid, jobs: Iterable[Job], plan: Mapping[str, Schedule], book: Book) -> str:
         schedule = plan.get(bid.id)
-        started = {name for name, planned in plan.items() if planned.start == book.now}
+        moved = {one.job.bid.id for one in line.others}
+        started = {name for name, planned in plan.items() if planned.start == book.now and name not in moved}
         place, many = line.place_of_new(job for job in jobs if job.bid.id in started)
         where = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
         if schedule is None and self.mode == "interval":
@@ -277,7 +304,8 @@ class WeightedCompletion(PolicyBase):
         else:
             start, completion = schedule.start, schedule.completion
             what = f"it is {where}, planned to start in slot {start} and to be complete at slot {completion}"
-        return f"Admitted: {what}. This is a plan, which can change until the job has started. Nobody pays here."
+        until = "is complete" if self.rescaled and self.mode == "search" else "has started"
+        return f"Admitted: {what}. This is a plan, which can change until the job {until}. Nobody pays here."
 
 
 def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
@@ -303,13 +331,34 @@ def _idle(book: Book, freed: Iterable[Placement], placed: Iterable[Schedule]) ->
     return any(bool((free >= demand).all(axis=1).any()) for demand in inventory.worker_demand)
 
 
-def _rest(job: Job, now: int) -> Bid:
-    """Return the remaining work of a job: all of it unless the job was paused."""
+def _rest(job: Job, now: int, *, restart: int = 0) -> Bid:
+    """Return the remaining work of a job: all of it unless it ran before. It may start `restart` slots from now on."""
     if not job.held or not job.started(now):
         return job.bid
     left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
     chunks = max(1, min(job.bid.chunks, left))
-    return replace(job.bid, epochs=1, chunks=chunks, minibatches=max(1, ceil(left / chunks)))
+    first = now + restart if restart else job.bid.arrival
+    return replace(
+        job.bid,
+        epochs=1,
+        chunks=chunks,
+        minibatches=max(1, ceil(left / chunks)),
+        arrival=first,
+        delay=tuple(max(0, job.bid.arrival + delay - first) for delay in job.bid.delay),
+    )
+
+
+def _total(jobs: Iterable[Job], placed: Mapping[str, Schedule], book: Book) -> float:
+    """Return weight x completion of jobs under a plan, two horizons from now for those without a schedule.
+
+    A running job that the plan does not move keeps its completion.
+    """
+    last, total = 2 * book.ledger.end - book.now, 0.0
+    for job in jobs:
+        known = job.completion if job.started(book.now) else None
+        schedule = placed.get(job.bid.id)
+        total += job.bid.utility.value * (schedule.completion if schedule is not None else known or last)
+    return total
 
 
 def _moves(line: Line, jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:

@@ -36,6 +36,7 @@ SETTINGS: dict[str, list[Json]] = {
     "weighted_completion": [
         {},
         {"planned": 1, "considered": 2, "searched": 0},
+        {"rescaled": 3},
         {"mode": "rolling"},
         {"mode": "rolling", "lambda": 20.0, "order": "weight"},
         {"mode": "interval"},

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduling.batch.consumption import ConsumptionPrice
@@ -14,9 +15,10 @@ from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause, Job
 from scheduling.instances.fields import parse_document
 from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
-from scheduling.model.bid import Bid
+from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
+from scheduling.model.progress import work_done
 from scheduling.model.utility import Constant
 from scheduling.policies.line import Line
 from scheduling.policies.simulation import Simulation, simulate
@@ -26,6 +28,7 @@ from tests.data.make.weighted import random_sequence
 from tests.draws import fresh_seed
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
 from tests.scheduling.twins.documents.weighted import Cluster, by_intervals, rolling
+from tests.scheduling.twins.weighted_cases import random_instance
 
 DRAWN = 8
 ROLLING = WeightedCompletion(mode="rolling")
@@ -216,6 +219,45 @@ def test_what_another_policy_left_paused_is_brought_to_its_end(book: RunningBook
     (move,) = ROLLING.plan(book.view(), Cause.CHANGED)
     assert move.schedule is not None
     assert (move.schedule.start, move.schedule.completion) == (3, 6)
+
+
+def test_a_running_job_is_stopped_for_an_urgent_one_if_rescaling_is_chosen(book: RunningBook) -> None:
+    policy = WeightedCompletion(rescaled=1, restart=2)
+    arrive(book, job("slow", 1, 9), policy)
+    book.advance(3)
+    arrive(book, job("urgent", 100, 2, arrival=3), policy)
+    assert [(p.start, p.end) for p in book.jobs["urgent"].held] == [(3, 5), (3, 5)]
+    # Two of nine slots are done; the other seven start when two slots have passed and the machines are free.
+    assert sorted({(p.start, p.end) for p in book.jobs["slow"].held}) == [(1, 3), (5, 12)]
+    assert book.jobs["slow"].completion == 12
+
+
+def test_a_running_job_runs_on_where_a_restart_would_cost_more_than_it_saves(book: RunningBook) -> None:
+    policy = WeightedCompletion(rescaled=1, restart=2)
+    arrive(book, job("first", 10, 4), policy)
+    book.advance(3)
+    decision = arrive(book, job("second", 10, 2, arrival=3), policy)
+    assert not decision.moves
+    assert decision.schedule is not None
+    assert decision.schedule.start == 5
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_rescaling_lowers_the_total_in_the_mean_and_every_job_does_its_work(architecture: Architecture) -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    ratios = []
+    for _ in range(30):
+        instance = random_instance(rng, architecture, jobs=5)
+        rigid, rescaled = (run(instance, policy) for policy in (WeightedCompletion(), WeightedCompletion(rescaled=5)))
+        for job in rescaled.done.values():
+            done = work_done(job.bid, job.held, until=job.completion or 0)
+            assert done == job.bid.work, f"seed {seed}: job {job.bid.id}"
+        totals = [
+            sum(job.bid.utility.value * (job.completion or 0) for job in one.done.values()) for one in (rigid, rescaled)
+        ]
+        ratios.append(totals[1] / totals[0])
+    assert np.mean(ratios) < 1, f"seed {seed}: {np.mean(ratios):.4f}"
 
 
 def test_a_batch_waits_for_the_end_of_its_interval(book: RunningBook) -> None:

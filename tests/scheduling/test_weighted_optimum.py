@@ -15,7 +15,7 @@ from scheduling.policies.weighted_completion import WeightedCompletion
 from tests.draws import fresh_seed
 from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.twins.weighted_cases import random_instance
-from tests.scheduling.twins.weighted_optimum import least_total
+from tests.scheduling.twins.weighted_optimum import least_total, total_without_foresight
 
 SEQUENCES = weighted_cases(keep=is_sequence)
 DRAWN = 150
@@ -61,6 +61,19 @@ def test_a_search_over_jobs_that_are_all_there_is_within_a_hundredth_of_the_opti
         ratios.append(found / least_total(instance.bids, instance.inventory, at_most=found))
     assert min(ratios) >= 1 - 1e-9, f"seed {seed}: better than the optimum"
     assert np.mean(ratios) <= 1.01, f"seed {seed}: {np.mean(ratios):.4f} in the mean"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_plans_without_foresight_are_optimal_if_all_jobs_are_there(architecture: Architecture) -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        drawn = random_instance(rng, architecture, jobs=3)
+        together = tuple(replace(bid, arrival=1) for bid in drawn.bids)
+        without = [total_without_foresight(bids, drawn.inventory) for bids in (drawn.bids, together)]
+        least = [least_total(bids, drawn.inventory, at_most=without[0]) for bids in (drawn.bids, together)]
+        assert without[0] >= least[0], f"seed {seed}"
+        assert without[1] == least[1], f"seed {seed}"
 
 
 @pytest.mark.parametrize("architecture", Architecture)

@@ -26,6 +26,10 @@ class Way:
         return self.slots <= other.slots and bool((self.held <= other.held).all())
 
 
+Column = tuple[int, Way, int]
+"""The number of a job, the way in which it runs, and its first slot."""
+
+
 def ways(bid: Bid, inventory: Inventory) -> list[Way]:
     """Every way that no other beats in time and in all it holds; workers and PSs anywhere they fit."""
     kept: list[Way] = []
@@ -45,26 +49,62 @@ def least_total(bids: Sequence[Bid], inventory: Inventory, *, at_most: float, fi
     for j, (bid, many) in enumerate(zip(bids, found, strict=True)):
         latest = soonest[j] + math.floor((at_most - floor) / weights[j] + 1e-9)
         columns += [(j, w, t) for w in many for t in range(max(bid.arrival, first), latest - w.slots + 1)]
+    chosen = _cheapest(columns, weights, _within(columns, inventory.capacity, first))
+    return float(round(sum(weights[j] * (t + way.slots) for j, way, t in chosen), 6))
+
+
+def total_without_foresight(bids: Sequence[Bid], inventory: Inventory) -> float:
+    """Weight x completion if the jobs that wait are planned again at every arrival, each time optimally.
+
+    Of several optimal plans it takes any.
+    """
+    found = [ways(bid, inventory) for bid in bids]
+    weights = [bid.utility.value for bid in bids]
+    arrivals = [max(bid.arrival, 1) for bid in bids]
+    # Machines are never idle while a job waits, so one job after another takes longer than any optimal plan.
+    slots = max(arrivals) + sum(max(way.slots for way in many) for many in found)
+    free = np.repeat(inventory.capacity[np.newaxis], slots, axis=0)
+    waiting, total, moments = set(range(len(bids))), 0.0, sorted(set(arrivals))
+    for now, until in zip(moments, [*moments[1:], slots], strict=True):
+        columns: list[Column] = [
+            (j, way, t)
+            for j in sorted(waiting)
+            if arrivals[j] <= now
+            for way in found[j]
+            for t in range(now, slots - way.slots + 1)
+        ]
+        for j, way, t in _cheapest(columns, weights, _within(columns, free[now:], now)) if columns else []:
+            if t < until:
+                waiting.remove(j)
+                free[t : t + way.slots] -= way.held
+                total += weights[j] * (t + way.slots)
+    return float(round(total, 6))
+
+
+def _cheapest(columns: Sequence[Column], weights: Sequence[float], within: LinearConstraint) -> list[Column]:
+    """Return the columns, one for each job, of least weight x completion."""
     result = milp(
         c=np.array([weights[j] * (t + way.slots) for j, way, t in columns]),
         integrality=np.ones(len(columns), dtype=np.int64),
         bounds=Bounds(0, 1),
-        constraints=[_once(columns, len(bids)), _within(columns, inventory, first)],
+        constraints=[_once(columns), within],
         options={"mip_rel_gap": 0.0},
     )
     if result.status != 0:
         raise AssertionError(f"HiGHS: {result.message}")
-    return float(round(result.fun, 6))
+    return [columns[int(i)] for i in np.flatnonzero(result.x > 0.5)]
 
 
-def _once(columns: Sequence[tuple[int, Way, int]], jobs: int) -> LinearConstraint:
-    rows = [j for j, _, _ in columns]
-    matrix = coo_array((np.ones(len(rows)), (rows, range(len(rows)))), shape=(jobs, len(rows)))
+def _once(columns: Sequence[Column]) -> LinearConstraint:
+    jobs = sorted({j for j, _, _ in columns})
+    rows = [jobs.index(j) for j, _, _ in columns]
+    matrix = coo_array((np.ones(len(rows)), (rows, range(len(rows)))), shape=(len(jobs), len(rows)))
     return LinearConstraint(matrix.tocsr(), lb=1, ub=1)
 
 
-def _within(columns: Sequence[tuple[int, Way, int]], inventory: Inventory, first: int) -> LinearConstraint:
-    cells = inventory.capacity.size
+def _within(columns: Sequence[Column], free: Ints, first: int) -> LinearConstraint:
+    """Hold at most `free` units in each slot from `first` on, (T x) S x R."""
+    cells = free.shape[-2] * free.shape[-1]
     slots = max(t + way.slots for _, way, t in columns) - first
     rows, columns_, units = [], [], []
     for i, (_, way, start) in enumerate(columns):
@@ -75,7 +115,7 @@ def _within(columns: Sequence[tuple[int, Way, int]], inventory: Inventory, first
                 columns_.append(i)
                 units.append(int(flat[cell]))
     matrix = coo_array((units, (rows, columns_)), shape=(slots * cells, len(columns)))
-    return LinearConstraint(matrix.tocsr(), ub=np.tile(inventory.capacity.ravel(), slots))
+    return LinearConstraint(matrix.tocsr(), ub=np.resize(free, slots * cells))
 
 
 def _every(bid: Bid, inventory: Inventory) -> Iterator[Way]:
