@@ -12,7 +12,7 @@ from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
 from auctions.history.audit_rows import TOLERANCE
-from auctions.history.replay import kept_by_replay
+from auctions.history.replay import whole_replay
 from auctions.models import (
     WITHDRAWABLE,
     Bid,
@@ -186,7 +186,7 @@ class _RecordedState:
 
 def slots_as_they_began(market: Market) -> list[str]:
     """Check that stored prices and use of each slot are those that a replay finds when the slot began."""
-    expected = kept_by_replay(market)
+    expected = whole_replay(market).complete().kept
     rows = {row.slot: row for row in SlotPrice.objects.filter(market=market).order_by("slot")}
     problems = [f"slot {slot} is missing" for slot in sorted(expected.keys() - rows.keys())]
     problems += [f"slot {slot} was never kept" for slot in sorted(rows.keys() - expected.keys())]

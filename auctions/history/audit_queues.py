@@ -7,7 +7,7 @@ from django.db.models import F, Q, Sum
 
 from auctions.domain import ps_assignments
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.history.replay import runs_by_replay
+from auctions.history.replay import whole_replay
 from auctions.models import (
     ADMITTED,
     Bid,
@@ -29,7 +29,7 @@ from scheduling.preemptive.workers import TICKS, machines
 
 def segments_match(market: Market) -> list[str]:
     """Check that the stored segments and preemptions are those that a replay finds."""
-    kept, found = recorded(market.pk), runs_by_replay(market)
+    kept, found = recorded(market.pk), whole_replay(market).complete().runs
     problems = [f"bid {row[0]} did not run as kept: {row[3:]}" for row in sorted({*kept.segments} - {*found.segments})]
     problems += [
         f"it is not kept that bid {row[0]} ran: {row[3:]}" for row in sorted({*found.segments} - {*kept.segments})

@@ -8,8 +8,7 @@ import numpy as np
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, units_held
-from auctions.domain.policy_errors import PolicyFailed
-from auctions.history.replay import Replayed, recorded_receipts, replayed
+from auctions.history.replay import Replayed, recorded_receipts, whole_replay
 from auctions.models import (
     ADMITTED,
     Bid,
@@ -24,7 +23,6 @@ from auctions.models import (
 from auctions.state.grants import Grant, grants_of
 from scheduling.model.bid import Architecture
 from scheduling.model.bid import Bid as CoreBid
-from scheduling.model.errors import SchedulingError
 from scheduling.model.inventory import Inventory
 from scheduling.model.progress import constellations
 from scheduling.model.progress import work_done as progress
@@ -33,9 +31,6 @@ from scheduling.registry import POLICIES
 
 STRETCH = 256
 """Number of slots examined at once, which limits the memory."""
-
-UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeError, PolicyFailed)
-"""Errors that tampered documents, or a policy in a replay, may raise; they are reported as findings."""
 
 
 def commitments_match(market: Market) -> list[str]:
@@ -121,24 +116,23 @@ def work_done(market: Market) -> list[str]:
 
 def replays(market: Market) -> list[str]:
     """Check that a replay gives the recorded receipts byte for byte, and payments equal posted costs of schedules."""
-    recorded = recorded_receipts(market)
+    recorded, replay = recorded_receipts(market), whole_replay(market)
     problems = []
-    try:
-        for step in replayed(market, priced=True):
-            if step.moves != step.recorded_moves:
-                problems.append(f"version {step.version} moves jobs, or tries bids, otherwise when replayed")
-            if not isinstance(step, Replayed):
-                continue
-            if recorded.pop((step.bid_id, step.stands), "") != step.receipt:
-                problems.append(f"bid {step.sequence} (version {step.version}) is decided otherwise when replayed")
-            paid = step.decision.payment
-            if step.charged is not None and abs(paid - step.charged) > 1e-6 * max(1.0, abs(paid)):
-                problems.append(f"bid {step.sequence} pays {paid}; at posted prices it is {step.charged}")
-        missing = Bid.objects.filter(pk__in={pk for pk, _ in recorded}).order_by("sequence")
-        problems += [f"bid {bid.sequence} has a receipt that a replay does not give" for bid in missing]
-    except UNREADABLE as error:
-        problems.append(f"the replay breaks off: {type(error).__name__}: {error}")
-    return problems
+    for step in replay.steps:
+        if step.moves != step.recorded_moves:
+            problems.append(f"version {step.version} moves jobs, or tries bids, otherwise when replayed")
+        if not isinstance(step, Replayed):
+            continue
+        if recorded.pop((step.bid_id, step.stands), "") != step.receipt:
+            problems.append(f"bid {step.sequence} (version {step.version}) is decided otherwise when replayed")
+        paid = step.decision.payment
+        if step.charged is not None and abs(paid - step.charged) > 1e-6 * max(1.0, abs(paid)):
+            problems.append(f"bid {step.sequence} pays {paid}; at posted prices it is {step.charged}")
+    if replay.broken_off is not None:
+        error = replay.broken_off
+        return [*problems, f"the replay breaks off: {type(error).__name__}: {error}"]
+    missing = Bid.objects.filter(pk__in={pk for pk, _ in recorded}).order_by("sequence")
+    return problems + [f"bid {bid.sequence} has a receipt that a replay does not give" for bid in missing]
 
 
 def _missing_work(

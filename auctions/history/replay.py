@@ -1,6 +1,8 @@
 """Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -22,6 +24,7 @@ from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, canonical
+from scheduling.model.errors import SchedulingError
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Json
 from scheduling.policies.base import Objective
@@ -30,6 +33,9 @@ from scheduling.registry import recorded_policy
 
 COLUMNS: Final = ("pk", "sequence", "owner_id", "core_bid", "resolved_request", "arrival_slot")
 """Columns of bids that a replay reads."""
+
+UNREADABLE: Final = (SchedulingError, LookupError, ValueError, TypeError, AttributeError, PolicyFailed)
+"""Errors that tampered documents, or a policy in a replay, may raise."""
 
 
 @dataclass(frozen=True)
@@ -101,45 +107,87 @@ def recorded_receipts(market: Market) -> dict[tuple[int, bool], str]:
     return {**{(pk, False): receipt for pk, receipt in last}, **{(pk, True): receipt for pk, receipt in first}}
 
 
-def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
-    """Yield the steps of a market's events, in order; recorded decisions and moves are not used.
+@dataclass(frozen=True)
+class WholeReplay:
+    """The result of a replay of all events of a market, with the posted prices at each admission."""
 
-    With `priced`, the posted prices are computed at each admission, and the schedule's cost is summed from them.
-    """
-    state = _start(market, priced=priced)
-    for event in _events(market):
-        step = state.apply(event)
-        if step is not None:
-            yield step
-        yield from state.turned
+    steps: Sequence[Step]
+    """In order; recorded decisions and moves are not used."""
+    runs: RecordedWork
+    """The work that workers did from queues."""
+    kept: Mapping[int, tuple[int, list[object], list[object]]]
+    """For each slot that began, the values to be stored: version of the inventory, prices and use."""
+    broken_off: Exception | None = None
+    """The error of a replay that could not go on, so that it only covers the events before."""
+
+    def complete(self) -> "WholeReplay":
+        """Return this replay, or raise the error that it broke off with."""
+        if self.broken_off is not None:
+            raise self.broken_off
+        return self
 
 
-def runs_by_replay(market: Market) -> RecordedWork:
-    """Return what workers processed from queues, according to a replay."""
-    state = _start(market)
-    for event in _events(market):
-        state.apply(event)
-    return together(state.runs)
+_shared: ContextVar[dict[int, WholeReplay] | None] = ContextVar("replays", default=None)
 
 
-def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
-    """Return what is stored for each slot that began, from a replay: version of the inventory, prices and use."""
+@contextmanager
+def replayed_once() -> Iterator[None]:
+    """Replay each market once in the block, however often `whole_replay` is called; nothing may write to it."""
+    outer = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(outer)
+
+
+def whole_replay(market: Market) -> WholeReplay:
+    """Replay a market; an error that tampered documents cause is kept in `broken_off`."""
+    known = _shared.get()
+    if known is None:
+        return _whole_replay(market)
+    if market.pk not in known:
+        known[market.pk] = _whole_replay(market)
+    return known[market.pk]
+
+
+def _whole_replay(market: Market) -> WholeReplay:
+    steps: list[Step] = []
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
-    inventory_version = 0
+    inventory_version, broken_off = 0, None
+    state = _start(market, priced=True)
+    try:
+        for event in _events(market):
+            if event.kind == EventKind.SLOT:
+                kept |= {slot: (inventory_version, *row) for slot, row in _kept(state, event).items()}
+            elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
+                inventory_version = event.version
+                kept = {slot: row for slot, row in kept.items() if slot < event.slot}
+            steps += _steps(state, event)
+    except UNREADABLE as error:
+        broken_off = error
+    return WholeReplay(steps, together(state.runs), kept, broken_off)
+
+
+def _kept(state: "Replaying", event: Event) -> dict[int, tuple[list[object], list[object]]]:
+    """Return the prices and use that are stored for the slots that begin with an event, before it."""
+    book = state.at(event.payload["from"])
+    rows = book.slots_to_keep(last=event.payload["to"])
+    if not rows or event.payload.get("unpriced"):
+        return {}
+    prices, used, start = book.prices(), book.used(), book.ledger.start
+    return {slot: (prices[slot - start].tolist(), used[slot - start].tolist()) for slot in rows}
+
+
+def replayed(market: Market) -> Iterator[Step]:
+    """Yield the steps of a market's events, in order; recorded decisions and moves are not used."""
     state = _start(market)
     for event in _events(market):
-        if event.kind == EventKind.SLOT:
-            book = state.at(event.payload["from"])
-            rows = book.slots_to_keep(last=event.payload["to"])
-            if rows and not event.payload.get("unpriced"):
-                prices, used, start = book.prices(), book.used(), book.ledger.start
-                for slot in rows:
-                    kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
-        elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
-            inventory_version = event.version
-            kept = {slot: row for slot, row in kept.items() if slot < event.slot}
-        state.apply(event)
-    return kept
+        yield from _steps(state, event)
+
+
+def _steps(state: "Replaying", event: Event) -> list[Step]:
+    step = state.apply(event)
+    return [*([] if step is None else [step]), *state.turned]
 
 
 def _start(market: Market, *, priced: bool = False) -> "Replaying":
