@@ -22,9 +22,9 @@ LONGER: Final = 30
 """Factor of the number of cases in a soak."""
 
 
-def rounds(count: int) -> int:
-    """Return the number of cases: this number in an ordinary run, and far more in a soak."""
-    return count * LONGER if SOAK else count
+def rounds(count: int, *, longer: int = LONGER) -> int:
+    """Return the number of cases: this number in an ordinary run, and `longer` times as much in a soak."""
+    return count * longer if SOAK else count
 
 
 def choose_seed() -> int:

@@ -43,6 +43,7 @@ from tests.auctions.counterfactual.assertions import (
 )
 from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
+from tests.draws import rounds
 
 OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf", "faulty_fifo")
 """Policies of counterfactual replays, two for each market."""
@@ -249,6 +250,9 @@ def test_nothing_that_people_do_breaks_what_must_always_be_true(monkeypatch: pyt
     run_state_machine_as_test(
         MarketMachine,
         settings=settings(
-            max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=rounds(8),
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )
