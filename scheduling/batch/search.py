@@ -166,7 +166,10 @@ def _total(
     limit: float,
     out: BatchPlan,
 ) -> float:
-    """Place the jobs and return their weight x completion; infinite if that cannot be less than `limit`."""
+    """Place the jobs and return their weight x completion.
+
+    It is infinite if it cannot be less than `limit`, or if a job has no place: all have one in the first draft.
+    """
     window, weights, soonest = terms.window, terms.weights, terms.soonest
     restore(tables, base, window[2])
     window[2] = 0
@@ -181,12 +184,12 @@ def _total(
         batch.complete[low:high] = 0
         out.worker[j] = -1
         place(tables, batch, j, Within(low, high, draft.option[j], draft.last[j], window[0], FAR, window[1]), out)
-        # Where a job has no place, count two horizons, so that a plan in which every job has one is better.
-        end = 2 * window[1] if out.worker[j] < 0 else out.end[j]
-        if out.worker[j] >= 0:
-            window[2] = max(window[2], end)
         out.turn[j] = q
-        total += weights[j] * (end - soonest[j])
+        if out.worker[j] < 0:
+            total = np.inf
+            break
+        window[2] = max(window[2], out.end[j])
+        total += weights[j] * (out.end[j] - soonest[j])
         if total >= limit:
             total = np.inf
             break

@@ -24,7 +24,7 @@ from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
 from scheduling.policies.line import Line, Ranked
 
 LARGEST_LAMBDA = 1e15
-EFFORT = 30_000_000
+EFFORT = 2_000_000
 """Limit of the local search at one event, cells of tables; with `rescaled`, of each of its searches."""
 LEAST_GAIN = 1e-9
 """Share of the total that a rescaled job must save."""
