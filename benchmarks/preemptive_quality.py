@@ -15,7 +15,7 @@ from scheduling.instances.answer_preemptive import run
 from scheduling.instances.preemptive import read_preemptive
 from tests.scheduling.twins.preemptive_milp import optimum
 
-LIMITS = {"jobmax": 1.02, "paper": 1.07}
+LIMITS = {"marginal": 1.015, "jobmax": 1.02, "paper": 1.07}
 """Largest mean ratio, by rule."""
 
 

@@ -38,10 +38,11 @@ class Preemptive(PolicyBase):
     """
 
     cloud: str = parameter(
-        "jobmax",
-        "Edge or cloud: jobmax compares when the whole job would end and what it would delay; paper lets the first "
+        "marginal",
+        "Edge or cloud: marginal chooses what adds least to the times of all jobs, with a price for the edge's work; "
+        "jobmax compares when the whole job would end and what it would delay; paper lets the first "
         "chunk decide (Algorithm 2); cloud sends every job to the cloud, edge none.",
-        choices=("jobmax", "paper", "cloud", "edge"),
+        choices=("marginal", "jobmax", "paper", "cloud", "edge"),
     )
     ageing: float = parameter(
         0.0,

@@ -27,6 +27,8 @@ class JobFacts:
     order: int
     waiting: int
     """Chunks that are neither complete nor in a queue."""
+    saving: int
+    """Ticks that the edge, if idle, saves over the cloud."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,11 @@ class Contents:
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""
+        self._saving, self._saving_work = 0, 0
         self._stored = Stored(len(inventory.servers))
         self._asked: tuple[Bid, int, Task | None] | None = None
         """The last newcomer that was asked for: it is dispatched, then sent."""
+        self._delays: tuple[Bid, Ints] | None = None
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -100,9 +104,35 @@ class Contents:
         known = self._known.get(bid.id)
         if known is not None:
             return known.task
-        if self._asked is None or self._asked[0] is not bid or self._asked[1] != handicap:
+        if self._asked is None or self._asked[0] is not bid:
             self._asked = bid, handicap, self.workers.task(bid, handicap)
+        elif self._asked[1] != handicap:
+            task = self._asked[2]
+            self._asked = bid, handicap, None if task is None else task.with_handicap(handicap)
         return self._asked[2]
+
+    def delays(self, bid: Bid) -> Ints:
+        """Return the slots that an upload of the job's data takes to each server, S."""
+        if self._delays is None or self._delays[0] is not bid:
+            self._delays = bid, np.array(bid.delay, dtype=np.int64)
+        return self._delays[1]
+
+    def joined(self, bid: Bid) -> bool:
+        """Whether the job has joined queues and is not complete."""
+        return bid.id in self._known
+
+    @property
+    def present(self) -> int:
+        """Number of jobs that have joined and are not complete."""
+        return len(self._known)
+
+    @property
+    def savings(self) -> tuple[int, int]:
+        """Return two sums over the jobs here that an idle edge would complete before the cloud, ticks.
+
+        What it would save each, and the work of each on one worker.
+        """
+        return self._saving, self._saving_work
 
     def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
         """Return the sort key of the job: D p0 plus the handicap in ticks, then the order of joining."""
@@ -161,7 +191,10 @@ class Contents:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         self._work += bid.chunks * task.each
-        known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=bid.chunks)
+        saving = 0 if task.worker == NONE else self.workers.saving(bid.chunks, task, self.delays(bid))
+        self._saving += saving
+        self._saving_work += bid.chunks * task.each if saving else 0
+        known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=bid.chunks, saving=saving)
         self._next_order = max(self._next_order, order + 1)
         return known
 
@@ -173,4 +206,6 @@ class Contents:
         known = self._known.pop(job)
         self._stored.forget(job, size=known.bid.chunk_size)
         self._work -= known.bid.chunks * known.task.each
+        self._saving -= known.saving
+        self._saving_work -= known.bid.chunks * known.task.each if known.saving else 0
         self._state.unused.append(known.number)

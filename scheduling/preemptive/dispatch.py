@@ -12,10 +12,12 @@ from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.storage import PLENTY
 from scheduling.preemptive.workers import Task
 
-RULES = ("jobmax", "paper", "cloud", "edge")
+RULES = ("marginal", "jobmax", "paper", "cloud", "edge")
 GRAIN = 2.0**-26
 """Ticks to which D x Q is rounded: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are
 ties."""
+ENOUGH = 20
+"""Jobs from which the price of the edge's work is learned; fewer say less about those that come."""
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -56,6 +58,10 @@ class _Edge:
     delay: Ints
     ahead: Ints
     harm: Floats
+    everything: Ints
+    """Work of all ranks at each."""
+    last: int
+    """Greatest rank in their queues."""
 
     def keys(self, task: Task, chunks: int) -> Floats:
         """Return D x Q of a first chunk at each worker (eq. 5), ticks."""
@@ -86,6 +92,8 @@ def dispatch(
         queues
             The present queues.
     rule
+        marginal: what adds least to the times of all jobs, with a price for the work of the edge (ours); without a
+        cloud, and for a job that joined before, as jobmax.
         jobmax: the greedy mixed plan against the whole job in the cloud (ours). paper: the first chunk decides
         (Algorithm 2). cloud: all to the cloud. edge: none.
     count
@@ -113,8 +121,10 @@ def dispatch(
     if rule == "cloud" and cloud is not None:
         return _all_in_cloud(cloud, task, bid, count, queues, alone=whole)
     edge = _edge(bid, task, queues)
+    if rule == "marginal" and cloud is not None and whole and not queues.joined(bid):
+        return _marginal(bid, task, queues, edge, cloud, room)
     keys = edge.keys(task, bid.chunks)
-    space = np.full(len(queues.workers.inventory.servers), PLENTY) if room is None else room.astype(np.int64, copy=True)
+    space = _space(queues, room)
     server = queues.workers.server[edge.workers]
     if rule == "paper" and cloud is not None:
         best = keys[space[server] > 0].min(initial=np.inf)
@@ -126,7 +136,7 @@ def dispatch(
     if in_cloud and cloud is None:
         return None
     used = np.flatnonzero(counts)
-    if rule == "jobmax" and cloud is not None and whole:
+    if rule in ("marginal", "jobmax") and cloud is not None and whole:
         ends = (edge.delay + edge.ahead + counts * task.each)[used]
         estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if in_cloud else 0)
         harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
@@ -143,6 +153,78 @@ def dispatch(
         handicap=task.handicap,
         alpha=placed / (bid.chunks * queues.ticks),
     )
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """All chunks of a job on workers of the edge, dealt for the earliest completion."""
+
+    order: Ints
+    counts: Ints
+    ends: Floats
+    """Forecast completion of each chunk in the order of placing, ticks from now."""
+    completion: int
+    """Of the job, ticks from now."""
+
+
+def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, space: Ints) -> _Packed | None:
+    """Give each chunk to the worker that completes it first, after `ahead` ticks of work; None without storage."""
+    order, ends = np.full(chunks, CLOUD), np.zeros(chunks)
+    counts = np.zeros(len(ahead), dtype=np.int64)
+    before = edge.delay + ahead
+    keys = (before + task.each).astype(np.float64)
+    if kernel.place(keys, task.each, server, space, np.inf, order, ends, counts):
+        return None
+    used = counts > 0
+    return _Packed(edge.workers[order], counts, ends, int((before + counts * task.each)[used].max()))
+
+
+def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, room: Ints | None) -> Dispatch:
+    """Choose what adds least to the times of all jobs: the edge by rank, the edge behind all others, or the cloud.
+
+    All of it is compared in whole ticks times `unit`. The work of the edge has a price: what the edge could save the
+    jobs that are here now for a tick of work, in the mean; half of it if the edge is idle, and one and a half times
+    as much if its work lasts until the job would be complete in the cloud. With fewer than `ENOUGH` jobs the price is
+    proportionally lower.
+    """
+    away, work = cloud.delay + task.alone, bid.chunks * task.each
+    capacity = max(1, len(edge.workers)) * away
+    saving, saving_work = queues.savings
+    unit = 2 * max(1, saving_work) * capacity * ENOUGH
+    price = min(queues.present, ENOUGH) * saving * work * (capacity + 2 * int(edge.everything.sum()) + work)
+    server = queues.workers.server[edge.workers]
+    least, best, handicap, grown = away * unit, None, task.handicap, 0
+    first = _pack(edge, edge.ahead, task, bid.chunks, server, _space(queues, room))
+    if first is not None and first.completion * unit + price < least:
+        used = first.counts > 0
+        if edge.harm[used].any():
+            grown = queues.growth(edge.workers[used], first.counts[used] * task.each, task, edge.delay[used])
+        cost = (first.completion + grown) * unit + price
+        if cost < least:
+            least, best = cost, first
+    if grown > 0:  # else to join behind all others is no better
+        last = _pack(edge, edge.everything, task, bid.chunks, server, _space(queues, room))
+        if last is not None and last.completion * unit + price < least:
+            best, handicap = last, task.handicap + edge.last - task.rank
+    if best is None:
+        return _all_in_cloud(cloud, task, bid, bid.chunks, queues, alone=True)
+    used = best.counts > 0
+    return Dispatch(
+        order=best.order,
+        workers=edge.workers[used],
+        counts=best.counts[used],
+        cloud_chunks=(),
+        alone=False,
+        handicap=handicap,
+        alpha=best.ends / (bid.chunks * queues.ticks),
+    )
+
+
+def _space(queues: Queues, room: Ints | None) -> Ints:
+    """Return for how many chunks each server has storage, S, as an array that may be changed."""
+    if room is None:
+        return np.full(len(queues.workers.inventory.servers), PLENTY)
+    return room.astype(np.int64, copy=True)
 
 
 def _rounded(ticks: Floats) -> Floats:
@@ -178,9 +260,9 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) 
 
 def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
     workers = queues.workers.of_type[task.worker]
-    delay = np.array(bid.delay, dtype=np.int64)[queues.workers.server[workers]] * queues.ticks
-    ahead, harm = np.empty(len(workers), dtype=np.int64), np.empty(len(workers))
-    state = queues.state
+    delay = queues.delays(bid)[queues.workers.server[workers]] * queues.ticks
+    ahead, everything, last = (np.empty(len(workers), dtype=np.int64) for _ in range(3))
+    harm, state = np.empty(len(workers)), queues.state
     at = queues.now * queues.ticks + delay
-    kernel.outlooks(workers, at, task.rank, state.workers, state.blocks, ahead, harm)
-    return _Edge(workers, delay, ahead, harm)
+    kernel.outlooks(workers, at, task.rank, state.workers, state.blocks, ahead, harm, everything, last)
+    return _Edge(workers, delay, ahead, harm, everything, int(last.max(initial=0)))

@@ -217,28 +217,85 @@ def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
 
 
 @inner
-def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> tuple[int, float]:
+def outlook(
+    w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints
+) -> tuple[int, float, int, int]:
     """Return what a new job of this rank would find at a worker at tick `at`, if no other job arrives.
 
-    The result is the ticks of work before it and the sum of 1 / D over the chunks behind it. `rows` and `work` are
-    scratch
-    arrays with one entry for each block.
+    The result is the ticks of work before it, the sum of 1 / D over the chunks behind it, the ticks of all work, and
+    the greatest rank in the queue now (0 if it is empty). `rows` and `work` are scratch arrays with one entry for each
+    block.
     """
     n = _gather(w, workers, blocks, rows, work)
+    last = 0 if n == 0 else blocks[rows[n - 1], RANK]
     _pass(workers[w, CLOCK], at, n, blocks, rows, work)
-    ahead = 0
+    ahead, everything = 0, 0
     for i in range(n):
+        everything += work[i]
         if blocks[rows[i], RANK] <= rank:
             ahead += work[i]
-    return ahead, _waiting(n, blocks, rows, work, rank)
+    return ahead, _waiting(n, blocks, rows, work, rank), everything, last
 
 
 @kernel
-def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints, ahead: Ints, harm: Floats) -> None:
+def outlooks(
+    candidates: Ints,
+    at: Ints,
+    rank: int,
+    workers: Ints,
+    blocks: Ints,
+    ahead: Ints,
+    harm: Floats,
+    everything: Ints,
+    last: Ints,
+) -> None:
     """Compute `outlook` for every candidate, each at its own tick."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
     for i in range(len(candidates)):
-        ahead[i], harm[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
+        ahead[i], harm[i], everything[i], last[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
+
+
+@kernel
+def ends(candidates: Ints, at: Ints, added: Ints, rank: int, workers: Ints, blocks: Ints, latest: Ints) -> None:
+    """Raise `latest` to the tick at which the last chunk of each job on these workers is complete.
+
+    Parameters
+    ----------
+    candidates, at, added
+        Workers, and the ticks of work of a new job that each receives, and when; N.
+    rank
+        The rank of the new job; it is behind others of the same rank.
+    latest
+        By row of the job; modified.
+    """
+    who, ready = np.empty(len(blocks) + 1, dtype=np.int64), np.empty(len(blocks) + 1, dtype=np.int64)
+    work = np.empty(len(blocks) + 1, dtype=np.int64)
+    for i in range(len(candidates)):
+        n, k, new = 0, workers[candidates[i], HEAD], added[i]
+        while k != NONE or new > 0:
+            if new > 0 and (k == NONE or blocks[k, RANK] > rank):
+                who[n], ready[n], work[n], new = NONE, at[i], new, 0
+            else:
+                who[n], ready[n], work[n] = blocks[k, JOB], blocks[k, RELEASE], left_of(blocks[k])
+                k = blocks[k, NEXT]
+            n += 1
+        t, open_blocks = workers[candidates[i], CLOCK], n
+        while open_blocks > 0:
+            soon, x = FAR, 0
+            while x < n and (work[x] == 0 or ready[x] > t):
+                if work[x] > 0:
+                    soon = min(soon, ready[x])
+                x += 1
+            if x == n:
+                t = soon
+                continue
+            spent = min(work[x], soon - t)
+            work[x] -= spent
+            t += spent
+            if work[x] == 0:
+                open_blocks -= 1
+                if who[x] != NONE:
+                    latest[who[x]] = max(latest[who[x]], t)
 
 
 @inner

@@ -16,7 +16,7 @@ from scheduling.preemptive.kernel import BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NON
 from scheduling.preemptive.rebuilding import Rebuilt
 from scheduling.preemptive.record import Preemption, Ran, Segment, Window
 from scheduling.preemptive.state import State
-from scheduling.preemptive.workers import TICKS
+from scheduling.preemptive.workers import TICKS, Task
 
 ROOM = 1024
 """Segments a kernel has room for in one go."""
@@ -72,7 +72,7 @@ class Queues(Rebuilt):
             )
         known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
         self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
-        ready = (self.now + np.array(bid.delay, dtype=np.int64)) * self.ticks
+        ready = (self.now + self.delays(bid)) * self.ticks
         joining = np.empty((len(workers), 3), dtype=np.int64)
         joining[:, 0], joining[:, 1], joining[:, 2] = workers, counts, ready[self.workers.server[workers]]
         self._state.join(joining, self._block(known, task.each, left=task.each))
@@ -149,6 +149,25 @@ class Queues(Rebuilt):
             rows = ((name, state.jobs[known.number]) for name, known in self._known.items() if not known.waiting)
             self._windows = {name: Window(int(row[BEGUN]), int(row[DONE])) for name, row in rows}
         return self._windows
+
+    def growth(self, workers: Ints, added: Ints, task: Task, delay: Ints) -> int:
+        """Forecast by how many ticks the completions of all jobs grow together if a new job joins.
+
+        `workers` of the job's type receive `added` ticks of work each, after `delay` ticks, N.
+        """
+        state = self._state
+        before = state.jobs[:, DONE].copy()
+        for sent in self._cloud_chunks:
+            known = self._known[sent.name]
+            if sent.chunks.count < known.bid.chunks:
+                before[known.number] = max(before[known.number], sent.release + sent.each)
+        every = self.workers.of_type[task.worker]
+        nothing = np.zeros(len(every), dtype=np.int64)
+        kernel.ends(every, nothing, nothing, task.rank, state.workers, state.blocks, before)
+        after = before.copy()
+        at = self.now * self.ticks + delay
+        kernel.ends(workers, at, added, task.rank, state.workers, state.blocks, after)
+        return sum((after - before).tolist())
 
     def planned(self) -> tuple[Segment, ...]:
         """Forecast what workers will do if no more chunks join."""

@@ -38,6 +38,10 @@ def warm_up() -> None:
         sent = dispatch(bid, queues)
         if sent is not None:
             sent.send(bid, queues)
+    task = queues.task(bid)
+    if task is not None:
+        one = np.zeros(1, dtype=np.int64)
+        queues.growth(one, one, task, one)
     queues.congestion(2)
     queues.windows()
     queues.take("long")

@@ -1,7 +1,7 @@
 """The individual workers of a cluster, and the processing times of chunks on them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -41,6 +41,10 @@ class Task:
         rank = bid.chunks * each + handicap
         return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank, handicap)
 
+    def with_handicap(self, handicap: int) -> "Task":
+        """Return the same task with another handicap."""
+        return replace(self, rank=self.rank - self.handicap + handicap, handicap=handicap)
+
 
 class Workers:
     """Workers of the edge, numbered by server, type and index; those of the cloud are only counted. Never changed.
@@ -67,6 +71,10 @@ class Workers:
         self.index: Ints = np.arange(len(self.server)) - np.repeat(first, edge.ravel())
         self.of_type: list[Ints] = [np.flatnonzero(self.type == m) for m in range(edge.shape[1])]
         """Numbers of the workers of each type."""
+        self.hosts: list[Ints] = [np.flatnonzero(edge[:, m]) for m in range(edge.shape[1])]
+        """Servers of the edge with workers of each type."""
+        self.clouds: Ints = np.flatnonzero(np.array(inventory.cloud, dtype=np.bool_))
+        """Servers that are clouds."""
         self.pss: list[int] = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
         """Parameter servers of each type."""
         self._worker_types = [m for m in range(len(inventory.workers)) if self.count[:, m].any()]
@@ -88,6 +96,28 @@ class Workers:
         update, _ = _least((bid.ps_time,), self._ps_types)
         each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
         return Task.of(bid, worker, each, self.ticks, handicap)
+
+    def saving(self, chunks: int, task: Task, delay: Ints) -> int:
+        """Return how many ticks sooner a job would be complete at the edge than in the cloud, alone and at its best.
+
+        At the edge its chunks are dealt evenly to all workers of its type, all as near as the nearest. 0 if the cloud
+        is no later, or if there is none.
+
+        Parameters
+        ----------
+        chunks
+            Number of chunks of the job.
+        task
+            Its processing data.
+        delay
+            Slots of upload to each server, S.
+        """
+        hosts, clouds = self.hosts[task.worker], self.clouds[self.count[self.clouds, task.worker] >= chunks]
+        if not len(hosts) or not len(clouds):
+            return 0
+        away = int(delay[clouds].min()) * self.ticks + task.alone
+        rounds = -(-chunks // len(self.of_type[task.worker]))
+        return max(0, away - int(delay[hosts].min()) * self.ticks - rounds * task.each)
 
     def ps_type(self, bid: Bid) -> int:
         """Return the type of parameter server that the job uses."""

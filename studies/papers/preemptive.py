@@ -1,6 +1,6 @@
 """The figures of the preemptive edge-cloud paper that show simulations (Section V-C).
 
-A_online dispatches by the paper's Eq. (5) to event-driven queues; under our default rule it is drawn as jobmax.
+A_online dispatches by the paper's Eq. (5) to event-driven queues; under our rule jobmax it is drawn as jobmax.
 A_online-E, SRTF and Tiresias-L have no cloud, BatchSche has (studies/papers/preemptive_comparison.py).
 """
 

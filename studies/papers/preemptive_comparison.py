@@ -92,6 +92,7 @@ def slotted(policy: Policy, *, cloud: bool) -> Scheduler:
 
 
 SCHEDULERS: Mapping[str, Scheduler] = {
+    "marginal": queued("marginal"),
     "jobmax": queued("jobmax"),
     "paper": queued("paper"),
     "edge": queued("edge"),

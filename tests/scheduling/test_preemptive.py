@@ -69,7 +69,7 @@ def outcome(document: dict[str, Any], rule: str, *, limited: bool = False, agein
     return to_document(instance, run(instance, rule, limited=limited, ageing=Fraction(ageing)))
 
 
-@pytest.mark.parametrize("rule", ["jobmax", "paper"])
+@pytest.mark.parametrize("rule", ["marginal", "jobmax", "paper"])
 def test_blocks_and_heaps_are_the_exact_twin(rule: str) -> None:
     seed = fresh_seed()
     rng = np.random.default_rng(seed)

@@ -81,6 +81,9 @@ class Cluster:
         self.now, self.number, self.preemptions = Fraction(0), 0, 0
         self.cloud: dict[Any, Fraction] = {}
         self.pieces: list[Piece] = []
+        self.sent: dict[Any, list[int]] = {}
+        self.behind: dict[Any, Fraction] = {}
+        """Ranks of jobs that joined behind all others."""
 
     def advance(self, to: Fraction) -> None:
         for w, chunks in enumerate(self.chunks):
@@ -98,7 +101,14 @@ class Cluster:
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
+    def there(self, name: Any) -> bool:
+        """Whether the job is not complete."""
+        end = self.completion(name)
+        return end is None or end > self.now
+
     def rank(self, job: dict[str, Any]) -> Fraction:
+        if job["id"] in self.behind:
+            return self.behind[job["id"]]
         return number(job["D"]) * number(job["p0"]) + self.ageing * number(job["r"])
 
     def stored(self) -> list[Fraction]:
@@ -106,8 +116,7 @@ class Cluster:
         total = [Fraction(0)] * len(self.limits)
         for w, chunks in enumerate(self.chunks):
             for chunk in chunks:
-                end = self.completion(chunk.job)
-                if end is None or end > self.now:
+                if self.there(chunk.job):
                     total[self.workers[w][0]] += number(self.jobs[chunk.job].get("chunk_size", 0))
         return total
 
@@ -122,7 +131,7 @@ def number(value: Any) -> Fraction:
 def simulate(document: dict[str, Any], rule: str, *, limited: bool = False, ageing: int = 0) -> Outcome:
     """Run a document of the shared format; `limited`: servers store what they can; `ageing`: added for coming late."""
     cluster = Cluster(document, ageing)
-    sent: dict[Any, list[int]] = {}
+    sent = cluster.sent
     alpha: dict[Any, list[Fraction]] = {}
     for job in sorted(document["jobs"], key=lambda job: number(job["r"])):
         cluster.advance(number(job["r"]))
@@ -145,11 +154,15 @@ def simulate(document: dict[str, Any], rule: str, *, limited: bool = False, agei
     return Outcome(ends, sent, cluster.preemptions, alpha, cluster.pieces)
 
 
-def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -> Plan:
-    """Worker of each chunk in the order of placing (-1: cloud), whether without communication, and each least Q."""
-    n, p0, p1 = job["D"], number(job["p0"]), number(job["p1"])
-    away = number(job["delta_cloud"]) if cluster.has_cloud else None
-    before, harm = {}, {}
+Times = dict[int, Fraction]
+
+
+def outlook(cluster: Cluster, job: dict[str, Any]) -> tuple[Times, Times, Times]:
+    """By worker: when work of its rank is over, what a chunk delays, when all work is over."""
+    p0 = number(job["p0"])
+    before: Times = {}
+    harm: Times = {}
+    everything: Times = {}
     for w, (s, kind) in enumerate(cluster.workers):
         if kind != job.get("worker_type", 0):
             continue
@@ -158,7 +171,16 @@ def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -
         work(ahead, cluster.now, cluster.now + delay)
         ahead = [c for c in ahead if c.done is None]
         before[w] = delay + sum(c.left for c in ahead if c.rank <= cluster.rank(job))
+        everything[w] = delay + sum(c.left for c in ahead)
         harm[w] = p0 * sum(Fraction(1, cluster.jobs[c.job]["D"]) for c in ahead if c.rank > cluster.rank(job))
+    return before, harm, everything
+
+
+def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -> Plan:
+    """Worker of each chunk in the order of placing (-1: cloud), whether without communication, and each least Q."""
+    n, p0, p1 = job["D"], number(job["p0"]), number(job["p1"])
+    away = number(job["delta_cloud"]) if cluster.has_cloud else None
+    before, harm, everything = outlook(cluster, job)
 
     def greedy(*, first_alone: bool) -> Plan:
         q = {w: (before[w] + p0) / n + harm[w] for w in before}
@@ -181,6 +203,8 @@ def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -
             stored[cluster.workers[best][0]] += size
         return places, False, alpha
 
+    if rule == "marginal" and away is not None:
+        return marginal(cluster, job, before, everything, limited=limited)
     if rule == "paper":
         return greedy(first_alone=True)
     places, alone, alpha = greedy(first_alone=False)
@@ -191,6 +215,86 @@ def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -
         if away + p1 <= max(ends) + sum(k * harm[w] for w, k in counts.items()):
             return [-1] * n, True, [(away + p1) / n] * n
     return places, alone, alpha
+
+
+def marginal(cluster: Cluster, job: dict[str, Any], before: Times, everything: Times, *, limited: bool) -> Plan:
+    """The least growth of all completions and price: by rank, behind all others, or in the cloud."""
+    n, p0, away = job["D"], number(job["p0"]), number(job["delta_cloud"]) + number(job["p1"])
+    present = [other for name, other in cluster.jobs.items() if name in cluster.sent and cluster.there(name)]
+    savings = [(saving(cluster, other), other["D"] * number(other["p0"])) for other in present]
+    work_of_savers = sum(amount for saved, amount in savings if saved > 0)
+    price = Fraction(0)
+    if work_of_savers and before:
+        density = sum((saved for saved, _ in savings), Fraction(0)) / work_of_savers
+        backlog = sum(everything[w] - number(job["delta"][cluster.workers[w][0]]) for w in before)
+        mine = n * p0
+        load = (backlog + mine / 2) / (len(before) * away)
+        price = min(Fraction(1), Fraction(len(present), 20)) * density * mine * (Fraction(1, 2) + load)
+    waiting = [c for w in before for c in cluster.chunks[w] if c.done is None]
+    last = max((c.rank for c in waiting), default=Fraction(0))
+    in_cloud: Plan = ([-1] * n, True, [away / n] * n)
+    best, least, behind = in_cloud, away, False
+    for ahead, passes in ((before, True), (everything, False)):
+        if not passes and last <= cluster.rank(job):
+            continue
+        places, ends = earliest(cluster, job, ahead, limited=limited)
+        if len(places) < n:
+            continue
+        cost = max(ends) + price
+        if passes:
+            cost += growth(cluster, job, places)
+        if cost < least:
+            best, least, behind = (places, False, [end / n for end in ends]), cost, not passes
+    if behind:
+        cluster.behind[job["id"]] = last
+    return best
+
+
+def saving(cluster: Cluster, job: dict[str, Any]) -> Fraction:
+    """How much sooner than in the cloud it is complete at an idle edge, chunks dealt evenly, all uploads the least."""
+    here = [number(job["delta"][s]) for s, kind in cluster.workers if kind == job.get("worker_type", 0)]
+    if not here:
+        return Fraction(0)
+    rounds: int = -(-job["D"] // len(here))
+    return max(Fraction(0), number(job["delta_cloud"]) + number(job["p1"]) - min(here) - rounds * number(job["p0"]))
+
+
+def earliest(cluster: Cluster, job: dict[str, Any], ahead: Times, *, limited: bool) -> tuple[list[int], list[Fraction]]:
+    """Each chunk to the worker that completes it first, while there is storage; and when."""
+    p0, size, stored = number(job["p0"]), number(job.get("chunk_size", 0)), cluster.stored()
+    free = dict(ahead)
+    places: list[int] = []
+    ends: list[Fraction] = []
+    while len(places) < job["D"]:
+        open_to = [w for w in free if not limited or fits(cluster, stored, size, w)]
+        if not open_to:
+            break
+        w = min(open_to, key=lambda w: (free[w], w))
+        free[w] += p0
+        stored[cluster.workers[w][0]] += size
+        places.append(w)
+        ends.append(free[w])
+    return places, ends
+
+
+def growth(cluster: Cluster, job: dict[str, Any], places: list[int]) -> Fraction:
+    """By how much other jobs' completions grow: all that waits is run to the end, with this job and without."""
+    totals = []
+    for new in ([], places):
+        ends: dict[Any, Fraction] = dict(cluster.cloud)
+        for w, queue in enumerate(cluster.chunks):
+            chunks = [copy(c) for c in queue]
+            release = cluster.now + number(job["delta"][cluster.workers[w][0]])
+            chunks += [
+                Chunk(job["id"], number(job["p0"]), number(job["p0"]), release, cluster.rank(job), cluster.number + i)
+                for i in range(new.count(w))
+            ]
+            work(chunks, cluster.now, END)
+            for c in chunks:
+                if c.job != job["id"] and c.done is not None:
+                    ends[c.job] = max(ends.get(c.job, c.done), c.done)
+        totals.append(sum(ends.values(), Fraction(0)))
+    return totals[1] - totals[0]
 
 
 def fits(cluster: Cluster, stored: list[Fraction], size: Fraction, worker: int) -> bool:
