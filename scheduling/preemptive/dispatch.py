@@ -164,7 +164,7 @@ class _Packed:
     ends: Floats
     """Forecast completion of each chunk in the order of placing, ticks from now."""
     completion: int
-    """Of the job, ticks from now."""
+    """Forecast completion of the job, ticks from now."""
 
 
 def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, space: Ints) -> _Packed | None:

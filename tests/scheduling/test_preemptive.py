@@ -169,7 +169,7 @@ def test_the_integer_program_proves_the_expected_optimum(path: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_nothing_beats_the_optimum_and_jobmax_is_near_it(draw: str) -> None:
+def test_nothing_beats_the_optimum_and_our_rules_are_near_it(draw: str) -> None:
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
     ratios: dict[str, list[float]] = {rule: [] for rule in LIMITS}
@@ -184,6 +184,7 @@ def test_nothing_beats_the_optimum_and_jobmax_is_near_it(draw: str) -> None:
     means = {rule: float(np.mean(values)) for rule, values in ratios.items()}
     assert min(map(min, ratios.values())) >= 1, seed
     # This mean is within 0.004 of 1.013 to 1.016 for jobmax, and within 0.008 of 1.07 for the paper's rule.
+    assert means["marginal"] < 1.03, f"seed {seed}: {means}"
     assert means["jobmax"] < 1.035, f"seed {seed}: {means}"
     assert means["jobmax"] < means["paper"] - 0.02, f"seed {seed}: {means}"
     assert means["paper"] < 1.12, f"seed {seed}: {means}"

@@ -158,7 +158,7 @@ Times = dict[int, Fraction]
 
 
 def outlook(cluster: Cluster, job: dict[str, Any]) -> tuple[Times, Times, Times]:
-    """By worker: when work of its rank is over, what a chunk delays, when all work is over."""
+    """For each worker: when work of its rank is over, what a chunk delays, when all work is over."""
     p0 = number(job["p0"])
     before: Times = {}
     harm: Times = {}
@@ -251,7 +251,7 @@ def marginal(cluster: Cluster, job: dict[str, Any], before: Times, everything: T
 
 
 def saving(cluster: Cluster, job: dict[str, Any]) -> Fraction:
-    """How much sooner than in the cloud it is complete at an idle edge, chunks dealt evenly, all uploads the least."""
+    """Return the time that an idle edge saves over the cloud: chunks dealt evenly, all uploads the least."""
     here = [number(job["delta"][s]) for s, kind in cluster.workers if kind == job.get("worker_type", 0)]
     if not here:
         return Fraction(0)
@@ -278,7 +278,7 @@ def earliest(cluster: Cluster, job: dict[str, Any], ahead: Times, *, limited: bo
 
 
 def growth(cluster: Cluster, job: dict[str, Any], places: list[int]) -> Fraction:
-    """By how much other jobs' completions grow: all that waits is run to the end, with this job and without."""
+    """Return the growth of other jobs' completions: all that waits runs to the end, with this job and without."""
     totals = []
     for new in ([], places):
         ends: dict[Any, Fraction] = dict(cluster.cloud)
