@@ -43,6 +43,7 @@ class Preemptive(PolicyBase):
         "jobmax compares when the whole job would end and what it would delay; paper lets the first "
         "chunk decide (Algorithm 2); cloud sends every job to the cloud, edge none.",
         choices=("marginal", "jobmax", "paper", "cloud", "edge"),
+        absent="jobmax",
     )
     ageing: float = parameter(
         0.0,

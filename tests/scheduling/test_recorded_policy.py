@@ -23,3 +23,8 @@ def test_a_record_that_is_none_is_refused_as_a_policy_is() -> None:
         recorded_policy("guess", {})
     with pytest.raises(InvalidField, match="speed"):
         recorded_policy("dps", {"speed": 1.0})
+
+
+def test_a_record_without_the_choice_of_edge_or_cloud_was_made_under_jobmax() -> None:
+    assert make_policy("preemptive", {}).to_json()["cloud"] == "marginal"
+    assert recorded_policy("preemptive", {"ageing": 0.0}).to_json()["cloud"] == "jobmax"
