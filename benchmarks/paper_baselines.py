@@ -27,9 +27,9 @@ from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.rrh import Rrh
 from scheduling.policies.baselines.whole_gangs import whole_gang
+from studies.experiments.intervals import half_width
 from studies.papers import dps_cases, preemptive_comparison
 from studies.papers.dps_cases import Case
-from studies.papers.intervals import half_width
 from studies.papers.round_robin import DrfInTurn, FifoInTurn, RrhInTurn
 from studies.papers.runs import by_end, run
 from studies.workloads.generated import dps, oasis, preemptive

@@ -19,8 +19,8 @@ from frontend.figures.base import (
     with_legend,
 )
 from scheduling.model.types import Floats
+from studies.experiments.intervals import LEVEL
 from studies.papers.figure import Reproduced, Series
-from studies.papers.intervals import LEVEL
 
 COLOURS = (BLUE, SKY, ORANGE, GREEN, VERMILION, PURPLE, GREY)
 DASHES = ("solid", "dash", "dot", "dashdot")

@@ -1,16 +1,13 @@
 """The figures by which policies are compared, and their means over seeds with intervals."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
 
 from scheduling.model.types import Json
-
-CONFIDENCE: Final = 0.95
+from studies.experiments.intervals import half_width
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,10 @@ class Interval:
 
 def interval(numbers: Sequence[float]) -> Interval | None:
     """Return the mean and the two-sided 95 % t interval of independent figures; None if there are no figures."""
-    n = len(numbers)
-    if n == 0:
+    if not numbers:
         return None
-    mean = float(np.mean(numbers))
-    if n == 1:
-        return Interval(1, mean, None)
-    quantile = float(scipy.special.stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
-    return Interval(n, mean, quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n))
+    half = half_width(np.array(numbers, dtype=np.float64))
+    return Interval(len(numbers), float(np.mean(numbers)), None if half is None else float(half))
 
 
 def _of(name: str) -> Callable[[Ran], float | None]:

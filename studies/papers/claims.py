@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.model.types import Floats
+from studies.experiments.intervals import half_width
 from studies.papers.figure import Series
-from studies.papers.intervals import half_width
 
 NEAR = 0.15
 """A published size counts as reached from 85 % of it; a number that varies by no more than 15 % has no trend."""

@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 import numpy as np
 
 from scheduling.model.types import Floats, Ints, Json
+from studies.experiments.intervals import half_width
 from studies.papers.inputs import note, noted, whole
-from studies.papers.intervals import half_width
 from studies.papers.run_file import Measured, RunFile
 
 Point = str | int | float

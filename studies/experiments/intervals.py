@@ -17,7 +17,7 @@ def half_width(samples: Floats) -> Floats | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from studies.papers.intervals import half_width
+    >>> from studies.experiments.intervals import half_width
     >>> half_width(np.array([[1.0, 2.0, 3.0]])).round(3).tolist()
     [2.484]
     """

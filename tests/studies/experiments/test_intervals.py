@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studies.papers.intervals import half_width
+from studies.experiments.intervals import half_width
 
 
 def test_the_interval_of_three_is_that_of_the_table() -> None:
