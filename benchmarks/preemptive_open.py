@@ -1,7 +1,7 @@
 """`python -m benchmarks.preemptive_open`: how much of what is open between jobmax and a lower bound marginal closes.
 
 Mean time from arrival to completion on settings of the paper, slots, drawn from several seeds. *bound*:
-scheduling/preemptive/job_bounds.py; no schedule without migration is below it. *closed*: (jobmax - marginal) /
+scheduling/offline/job_bounds.py; no schedule without migration is below it. *closed*: (jobmax - marginal) /
 (jobmax - bound), sums over seeds, with a 95 % interval (bootstrap over seeds). Tiresias-L with a cloud migrates.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.preemptive_comparison import SETTINGS
 from scheduling.model.types import Floats
-from scheduling.preemptive.job_bounds import least_jct
+from scheduling.offline.job_bounds import least_jct
 from studies.papers.preemptive_comparison import SCHEDULERS
 from studies.workloads.generated.preemptive import draw
 

@@ -9,7 +9,7 @@ from benchmarks.preemptive_open import closed
 from benchmarks.preemptive_quality import DRAWS, total
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.model.errors import SchedulingError
-from scheduling.preemptive.job_bounds import PARTS, _measure, least_jct
+from scheduling.offline.job_bounds import PARTS, _measure, least_jct
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.documents.preemptive import NoMigration
 
