@@ -11,7 +11,6 @@ from auctions.counterfactual.replayed import Receipts, ReplayedMarket
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import QUEUE_EVENTS
-from auctions.engine.standing import first_offer
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import recorded_history
@@ -221,20 +220,12 @@ class Record:
             for slot, turn in turns.values_list("payload__now", "payload__standing")
             for number in turn["tried"]
         }
+        snapshots = snapshots_at(self.market_id, {row.inventory_version for row in firsts})
         for row in firsts:
-            bid, snapshot = state.bids[row.bid_id], state.book.snapshot
+            bid, snapshot = state.bids[row.bid_id], snapshots[row.inventory_version]
             core = core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
             one = StandingBid(bid.sequence, core, tried=tried.get(bid.sequence, row.slot), until=begun[bid.pk])
-            first = Decision.from_json(parse(row.receipt))
-            if row.inventory_version != self._inventory_before(version):
-                known = snapshots_at(self.market_id, {row.inventory_version})
-                first = first_offer(first, old=known[row.inventory_version], new=snapshot)
-            state.let_stand(bid, one, first)
-
-    def _inventory_before(self, version: int) -> int:
-        """Return the version of the inventory in force before this event."""
-        inventories = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY), version__lt=version)
-        return int(inventories.aggregate(last=Max("version"))["last"])
+            state.let_stand(bid, one, Decision.from_json(parse(row.receipt)), snapshot)
 
     def _resume_from_rows(
         self, state: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]

@@ -96,9 +96,9 @@ class ReplayedMarket(Replaying):
             outcome.plan(job)
             self._going.add(name)
 
-    def let_stand(self, bid: Bid, one: StandingBid, first: Decision) -> None:
-        """Add a bid that stands since an earlier event."""
-        self.standing.add(bid, one, first, self.book.snapshot)
+    def let_stand(self, bid: Bid, one: StandingBid, first: Decision, snapshot: InventorySnapshot) -> None:
+        """Add a bid that stands since its first decision, made under this inventory."""
+        self.standing.add(bid, one, first, snapshot)
         outcome = self.outcomes[str(bid.sequence)] = Outcome.of(first)
         outcome.stands = True
 
@@ -207,8 +207,9 @@ class ReplayedMarket(Replaying):
 
     def _final(self, number: int) -> Outcome:
         """Return the outcome of a standing bid that ended."""
-        receipt = next((self._receipts.last[pk] for pk, bid in self.bids.items() if bid.sequence == number), None)
-        return Outcome(admitted=False) if receipt is None else Outcome.of(Decision.from_json(parse(receipt)))
+        if number not in self.keys:
+            return Outcome(admitted=False)
+        return Outcome.of(Decision.from_json(parse(self._receipts.last[self.keys[number]])))
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return the other policy's plan, or the recorded moves."""

@@ -204,6 +204,8 @@ class Replaying:
 
     def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
         self.bids, self._priced = bids, priced
+        self.keys = {bid.sequence: pk for pk, bid in bids.items()}
+        """Keys of the bids by sequence number."""
         self.runs: list[RecordedWork] = []
         """Work that workers did from queues so far, step by step."""
         self._opening: Event | None = None
@@ -337,7 +339,6 @@ class Replaying:
         turn = self.standing.turn(book, before=self._on_sale, failing=failing, ask=ask)
         decided = [(number, decision) for number, decision in turn.ended]
         decided += [(one.sequence, one.made.decision) for one in turn.tries if one.made is not None]
-        keys = {bid.sequence: pk for pk, bid in self.bids.items()} if decided else {}
         self.turned = [
             Replayed(
                 version=0,
@@ -345,7 +346,7 @@ class Replaying:
                 moves="",
                 recorded_moves="",
                 sequence=number,
-                bid_id=keys[number],
+                bid_id=self.keys[number],
                 decision=decision,
                 receipt=canonical(decision.to_json()),
                 charged=charged.get(number),
