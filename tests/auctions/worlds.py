@@ -5,9 +5,10 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
-from auctions.models import Bid, Market
+from auctions.models import Bid, BidState, Market
 from cluster.clock import set_clock
 from cluster.models import (
     Capacity,
@@ -95,6 +96,17 @@ def body(value: float = 100.0, *, epochs: int = 1, **changes: Any) -> dict[str, 
 def submit(market: Market, owner: User, value: float = 100.0, **changes: Any) -> Bid:
     """A stored bid."""
     return submit_bid(cluster=market.cluster, owner=owner, body=body(value, **changes)).bid
+
+
+def sell_out(market: Market) -> Market:
+    """Sell every machine of a market to a user named other, and return the market."""
+    other = make_user("other")
+    while True:
+        bid = submit(market, other, 1e6)
+        decision_queue.process_pending(market.pk)
+        bid.refresh_from_db()
+        if bid.state == BidState.REJECTED:
+            return market
 
 
 def set_time(market: Market, seconds: float) -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from auctions.engine import decision_queue
@@ -12,7 +11,7 @@ from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Market
 from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_user, set_time, submit
+from tests.auctions.worlds import SLOT_S, body, make_cluster, sell_out, set_time
 
 HOME = "/markets/lab/"
 FIELDS = {"model": "ResNet-50", "epochs": "1", "value": "9", "form": "step", "deadline_h": "0.25"}
@@ -22,13 +21,7 @@ FIELDS = {"model": "ResNet-50", "epochs": "1", "value": "9", "form": "step", "de
 @pytest.fixture
 def full(market: Market) -> Market:
     """A market whose machines are all sold to another user."""
-    other: User = make_user("other")
-    while True:
-        bid = submit(market, other, 1e6)
-        decision_queue.process_pending(market.pk)
-        bid.refresh_from_db()
-        if bid.state == BidState.REJECTED:
-            return market
+    return sell_out(market)
 
 
 def sent(client: Client, market: Market, **fields: str) -> Bid:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
@@ -11,7 +10,7 @@ from auctions.engine.slots import pass_slots
 from auctions.models import Market
 from cluster.models import Cluster
 from tests.auctions.api.conftest import BASE
-from tests.auctions.worlds import SLOT_S, body, make_user, set_time, submit
+from tests.auctions.worlds import SLOT_S, body, sell_out, set_time
 
 BIDS = f"{BASE}/bids"
 
@@ -19,13 +18,7 @@ BIDS = f"{BASE}/bids"
 @pytest.fixture
 def full(market: Market) -> Market:
     """A market whose machines are all sold to another user."""
-    other: User = make_user("other")
-    while True:
-        bid = submit(market, other, 1e6)
-        decision_queue.process_pending(market.pk)
-        bid.refresh_from_db()
-        if bid.state == "rejected":
-            return market
+    return sell_out(market)
 
 
 def standing(**changes: Any) -> dict[str, Any]:
