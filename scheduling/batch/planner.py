@@ -72,11 +72,10 @@ def plan_batch(
     Notes
     -----
     Without a search the result is the same as committing, one by one, the `rigid.best_response` at price 0 with a
-    utility that is positive
-    until the window ends and zero afterwards: earliest completion, then start, then the fewest workers, then the first
-    worker type, PS type and host. Tables bound where a job may fit; these bounds only tighten while a batch is planned.
-    A job that does not fit even the empty cluster costs no time. With `later`, a job that is not placed costs less than
-    a microsecond where no machine is free in the first slot.
+    utility that is positive until the window ends and zero afterwards: earliest completion, then start, then the
+    fewest workers, then the first worker type, PS type and host. Tables bound where a job may fit; these bounds only
+    tighten while a batch is planned. A job that does not fit even the empty cluster costs no time. With `later`, a
+    job that is not placed costs less than a microsecond where no machine is free in the first slot.
 
     References
     ----------
