@@ -8,11 +8,15 @@ prints a line of JSON for each run instead.
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.market_on_traces.contenders import BEFORE
 from scheduling.kernels import warm_up
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
 from studies.papers.learned_prices.comparing import Summary, rows_of, summaries, verdicts
-from studies.papers.learned_prices.settings import POLICIES, SETTINGS, Setting
+from studies.papers.learned_prices.judging import RULES, Pricing, Rule
+from studies.papers.learned_prices.settings import POLICIES, SETTINGS, Period, Setting
 
 
 def main() -> None:
@@ -22,6 +26,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=10, help="the first of them")
     parser.add_argument("--policy", choices=POLICIES, help="only this one's settings")
     parser.add_argument("--setting", help="only settings of this name")
+    parser.add_argument("--before", action="store_true", help="also quantile prices with former defaults")
     parser.add_argument("--rows", action="store_true", help="a line of JSON for each run")
     options = parser.parse_args()
     warm_up()
@@ -31,23 +36,29 @@ def main() -> None:
         if options.policy in (None, setting.policy) and options.setting in (None, setting.name)
     ]
     seeds = range(options.seed, options.seed + options.seeds)
-    for line in lines(chosen, seeds) if options.rows else table(chosen, seeds):
+    rules = {**RULES, "before": before} if options.before else RULES
+    for line in lines(chosen, seeds, rules) if options.rows else table(chosen, seeds, rules):
         print(line, flush=True)
 
 
-def lines(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
+def before(setting: Setting, _: Period) -> Pricing:
+    """Quantile prices as they were by default before `benchmarks.market_on_traces`."""
+    return (Dps if setting.policy == "dps" else Oasis)(**BEFORE[setting.policy])
+
+
+def lines(settings: Sequence[Setting], seeds: range, rules: Mapping[str, Rule] = RULES) -> Iterator[str]:
     """Each run as a line of JSON."""
     for setting in settings:
-        for row in rows_of(setting, seeds):
+        for row in rows_of(setting, seeds, rules):
             yield json.dumps({"policy": setting.policy, **row.to_json()})
 
 
-def table(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
+def table(settings: Sequence[Setting], seeds: range, rules: Mapping[str, Rule] = RULES) -> Iterator[str]:
     """A line for each setting and rule, then the targets."""
     yield f"{'policy':6} {'setting':12} {'rule':8} {'admitted':>8} {'over paper':>16} {'least':>6} {'bound / it':>10}"
     found: list[Summary] = []
     for setting in settings:
-        for one in summaries(setting, list(rows_of(setting, seeds))):
+        for one in summaries(setting, list(rows_of(setting, seeds, rules))):
             found.append(one)
             half = "" if one.over_paper.half is None else f" +- {one.over_paper.half:.2f}"
             yield (

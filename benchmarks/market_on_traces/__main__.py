@@ -1,13 +1,13 @@
-"""Markets and queues on traces. `python -m benchmarks.market_on_traces [--traces FOLDER] [--picture FILE]`.
+"""Markets and queues on traces. `python -m benchmarks.market_on_traces [--traces FOLDER] [--page FILE]`.
 
 Every trace of jobs x five loads x three seeds x two families of values x every policy. Without `--traces` the samples
 of the project are replayed, on which defaults are tuned; with it every trace of jobs in that folder. Cells are written
 to a file as they are computed, and a second run with the same file computes only what is missing: `--fresh` begins
 again. Values are synthetic; `benchmarks/market_on_traces/workloads.py` says how windows and clusters are chosen.
 
-In the table, *load* is welfare over the bound, *low* means loads of 0.5 and less, JCT and its 95 % quantile are over
-those of SRTF in the same cell, *idle wanted* is the share of all GPU-slots needed that were idle while a job would have
-fitted and been worth running, and *revenue* is over the bound.
+In the table, columns with a load are welfare over the bound, *low* is the share admitted at loads of 0.5 and less, JCT
+and its 95 % quantile at these loads are over those of SRTF in the same cell, *idle wanted* is the share of all
+GPU-slots needed that were idle while a job would have fitted and been worth running, and *revenue* is over the bound.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.market_on_traces.cells import Cell, Place
 from benchmarks.market_on_traces.contenders import contenders
+from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import table
 from benchmarks.market_on_traces.results import Results, run
@@ -37,8 +38,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS, help="largest number of jobs of a cell")
     parser.add_argument("--seeds", type=int, help=f"number of seeds ({SEEDS} with --traces, else 1)")
     parser.add_argument("--only", default="", help="only policies whose name begins with one of these, with commas")
+    parser.add_argument("--known", action="store_true", help="compute nothing: report the cells of the file")
     parser.add_argument("--trace", default="", help="only traces whose name has this in it")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write the picture, SVG")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the marked sections of this document again")
     options = parser.parse_args()
     options.seeds = options.seeds or (1 if options.traces is None else SEEDS)
     began = time.perf_counter()
@@ -57,6 +60,9 @@ def main() -> None:
         print(verdict.line)
     if options.picture is not None:
         options.picture.write_text(picture(cells), encoding="utf-8")
+    if options.page is not None:
+        text = options.page.read_text(encoding="utf-8")
+        options.page.write_text(with_sections(text, cells), encoding="utf-8")
     print(f"{len(cells)} cells, {time.perf_counter() - began:.0f} s")
 
 
@@ -66,14 +72,18 @@ def compute(found: Sequence[Source], options: argparse.Namespace, path: Path) ->
     chosen = [one for one in contenders() if one.name.startswith(asked)]
     places = [
         Place(source.name, load, family, seed, options.jobs, options.seeds)
+        for seed in range(options.seeds)
         for source in found
         for load in LOADS
         for family in FAMILIES
-        for seed in range(options.seeds)
     ]
     results = Results(path)
-    for number, (place, cells) in enumerate(run(found, places, chosen, results, processes=options.processes), 1):
-        print(f"{number}: {place.trace}, load {place.load:g}, {place.family}, seed {place.seed}: {cells} cells")
+    todo = [] if options.known else places
+    for number, (place, cells) in enumerate(run(found, todo, chosen, results, processes=options.processes), 1):
+        print(
+            f"{number}: {place.trace}, load {place.load:g}, {place.family}, seed {place.seed}: {cells} cells",
+            flush=True,
+        )
     digests = {source.name: source.sha256 for source in found}
     known = (results.get(place, digests[place.trace], one) for place in places for one in chosen)
     return [cell for cell in known if cell is not None]

@@ -1,6 +1,6 @@
 """The policies that are compared, each with its parameters and with or without standing bids."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,9 +10,13 @@ from scheduling.policies.base import Policy
 from scheduling.policies.standing import StandingRule
 from scheduling.registry import make_policy
 
-NEAR: Final[Json] = {"near_share": 0.125, "sooner": 1e-5}
-"""Discounts of near slots and costs of later ones, as they were proposed before this benchmark."""
-PLAIN: Final[Json] = {"near_share": 0.0, "sooner": 0.0}
+PLAIN: Final[Json] = {"price": "quantile", "near_share": 0.0, "sooner": 0.0}
+"""Quantile prices that do not depend on how far ahead a slot is."""
+BEFORE: Final[Mapping[str, Json]] = {
+    "dps": {**PLAIN, "refit_every": 32, "initial_low": 0.01, "initial_high": 1.0},
+    "oasis": {**PLAIN, "refit_every": 8, "initial_low": 0.001, "initial_high": 1.0},
+}
+"""The defaults before they were tuned for this benchmark."""
 COVERS: Final = {"dps": Covers.RIGID, "oasis": Covers.ELASTIC}
 """The schedules that a policy may choose; ANY for queues, which stop and move jobs."""
 QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman")
@@ -44,12 +48,12 @@ class Contender:
 
 
 def markets(policy: str) -> Iterator[Contender]:
-    """Yield a market with its defaults, without what this benchmark is about, and with either rule and all of it."""
+    """Yield a market with its defaults and standing bids, as it was before it had either, and between."""
     yield Contender(policy, policy, {}, StandingRule())
-    yield Contender(f"{policy} before", policy, {"price": "quantile", **PLAIN})
-    yield Contender(f"{policy} standing", policy, {"price": "quantile", **PLAIN}, StandingRule())
-    for price in ("quantile", "fluid"):
-        yield Contender(f"{policy} {price}", policy, {"price": price, **NEAR}, StandingRule())
+    yield Contender(f"{policy} before", policy, BEFORE[policy])
+    yield Contender(f"{policy} final", policy, {})
+    yield Contender(f"{policy} plain", policy, PLAIN, StandingRule())
+    yield Contender(f"{policy} fluid", policy, {"price": "fluid"}, StandingRule())
 
 
 def contenders() -> list[Contender]:

@@ -7,7 +7,7 @@ from statistics import fmean
 from benchmarks.market_on_traces.cells import Cell
 from benchmarks.market_on_traces.targets import LOW_LOAD, ratio, rows_of
 
-COLUMNS = ("values", "policy", "*", "admitted", "admitted low", "JCT low", "p95 low", "idle wanted", "revenue")
+COLUMNS = ("values", "policy", "*", "admitted", "low", "JCT low", "p95 low", "idle wanted", "revenue")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _mean(numbers: list[float]) -> float:
 def table(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the table in Markdown."""
     loads = sorted({cell.place.load for cell in cells})
-    heads = [f"load {load:g}" for load in loads]
+    heads = [f"{load:g}" for load in loads]
     columns = [column for name in COLUMNS for column in (heads if name == "*" else [name])]
     yield f"| {' | '.join(columns)} |"
     yield "|" + " --- |" * len(columns)

@@ -113,34 +113,32 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
         return own.welfare / best if best > 0 else 1.0
 
     yield verdict(
-        "values by size: welfare over that of the best policy", NEAR_BEST, by_size,
+        "by size: welfare / best policy", NEAR_BEST, by_size,
         lambda own, row: over(own, row.values()),
     )  # fmt: skip
     yield verdict(
-        "values by size, load 1 and more: welfare over that of the best queue", LEAD, high,
+        "by size, load >= 1: over best queue", LEAD, high,
         lambda own, row: over(own, _queues(row)), in_mean=True,
     )  # fmt: skip
     yield verdict(
-        "values by size: welfare over that of quantile prices without standing bids", 1.0,
+        "by size: welfare / that before", 1.0,
         {place: row for place, row in by_size.items() if f"{market} before" in row},
         lambda own, row: over(own, [row[f"{market} before"]]),
     )  # fmt: skip
+    yield verdict("equal: welfare / best queue", NEAR_QUEUE, equal, lambda own, row: over(own, _queues(row)))
+    yield verdict("load <= 0.5: welfare / bound", NEAR_BOUND, low, lambda own, _: own.over_bound)
+    yield verdict("load <= 0.5: admitted", ADMITTED, low, lambda own, _: own.acceptance)
     yield verdict(
-        "equal values: welfare over that of the best queue", NEAR_QUEUE, equal, lambda own, row: over(own, _queues(row))
-    )
-    yield verdict("load 0.5 and less: welfare over the bound", NEAR_BOUND, low, lambda own, _: own.over_bound)
-    yield verdict("load 0.5 and less: share admitted", ADMITTED, low, lambda own, _: own.acceptance)
-    yield verdict(
-        "load 0.5 and less: mean JCT over that of SRTF", SLOWER, low,
+        "load <= 0.5: JCT / SRTF", SLOWER, low,
         lambda own, row: ratio(own.mean_jct_h, row["srtf"].mean_jct_h), at_least=False,
     )  # fmt: skip
     for text, wanted, figure in (
-        ("p50 of a decision, ms", P50_MS, lambda own, _: own.p50_ms),
-        ("p99 of a decision, ms", P99_MS, lambda own, _: own.p99_ms),
+        ("decision, p50 ms", P50_MS, lambda own, _: own.p50_ms),
+        ("decision, p99 ms", P99_MS, lambda own, _: own.p99_ms),
     ):
         yield verdict(text, wanted, mine, figure, at_least=False)
     yield verdict(
-        "retries and completions of a bid, ms", RETRIES_MS, mine, lambda own, _: own.between_ms,
+        "retries and completions, ms a bid", RETRIES_MS, mine, lambda own, _: own.between_ms,
         at_least=False, in_mean=True,
     )  # fmt: skip
 

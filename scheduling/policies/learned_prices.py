@@ -54,22 +54,22 @@ class LearnedPricePolicy(PostedPricePolicy):
         high=1.0,
     )
     refit_every: int = parameter(
-        32,
+        8,
         "Prices from past bids: number of bids after which their parameters are computed again.",
         low=1,
         high=HISTORY // 2,
     )
     initial_low: float = parameter(
-        0.01,
+        1e-6,
         "Price of an idle resource until bids of four owners were decided, money per slot (DPS with quantile prices: "
         "of one unit; else of all units together).",
         low=1e-9,
         high=1e9,
     )
-    initial_high: float = parameter(1.0, "The same for a resource in full use, money per slot.", low=1e-9, high=1e9)
+    initial_high: float = parameter(1e-3, "The same for a resource in full use, money per slot.", low=1e-9, high=1e9)
 
     near_share: float = parameter(
-        0.0,
+        0.25,
         "Prices from past bids: share of the horizon in which an idle slot is cheaper, the nearer the cheaper, since "
         "what is not sold by then is lost.",
         low=0.0,
@@ -77,7 +77,7 @@ class LearnedPricePolicy(PostedPricePolicy):
         absent=0.0,
     )
     sooner: float = parameter(
-        0.0,
+        3e-5,
         "Prices from past bids: what each slot ahead adds to the price of a unit-slot, as a share of the reserve "
         "quantile (quantile) or the median (fluid) of past values per unit-slot, so that of equal slots the sooner one "
         "is bought.",

@@ -35,8 +35,8 @@ class Oasis(LearnedPricePolicy):
 
     worker_reserve_factor: float = with_default("worker_reserve_factor", 2.0)
     ps_reserve_factor: float = with_default("ps_reserve_factor", 0.5)
-    refit_every: int = with_default("refit_every", 8)
-    initial_low: float = with_default("initial_low", 0.001)
+    near_share: float = with_default("near_share", 0.0625)
+    sooner: float = with_default("sooner", 1e-5)
     model: str = parameter(
         "worker",
         "worker: a total number of worker-slots, solved exactly; chunk: whole data chunks in every slot, the paper's "

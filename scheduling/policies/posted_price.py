@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.best_response.base import Kernel, NoPrice, PriceOf, slots_ahead
+from scheduling.best_response.price_floor import PriceFloor
 from scheduling.book.ledger import Ledger, empty_like
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
@@ -125,7 +126,7 @@ def decide(bid: Bid, posted: PricedLedger, *, density: tuple[float, ...]) -> Dec
     >>> from scheduling.policies.dps import Dps
     >>> import numpy as np
     >>> book = Book(0, Ledger(INVENTORY, start=0, slots=8), history=np.zeros((0, 2)), decided=0)
-    >>> priced = Dps(initial_low=1.0).priced_ledger(book)
+    >>> priced = Dps(initial_low=1.0, initial_high=1.0, near_share=0.0).priced_ledger(book)
     >>> admitted = decide(job(), priced, density=(4.5, 9.0))
     >>> admitted.value, round(admitted.payment, 6), round(admitted.payoff, 6)
     (8.0, 6.0, 2.0)
@@ -211,7 +212,8 @@ class PostedPricePolicy(PolicyBase):
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
         posted = self.priced_ledger(book)
-        return lambda bid: grant(self.adjusted(bid), posted)
+        floor = PriceFloor(posted.ledger, posted.prices)
+        return lambda bid: grant(self.adjusted(bid), posted) if floor.may_pay(bid) else None
 
     def priced_ledger(self, book: Book) -> PricedLedger:
         """Return what a bid is decided against: the ledger at current prices, and the empty cluster at price 0."""

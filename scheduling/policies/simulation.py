@@ -9,7 +9,15 @@ from scheduling.book.state import Cause, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
-from scheduling.policies.standing import StandingBid, StandingRule, stands, try_again, turns, with_first_offer
+from scheduling.policies.standing import (
+    StandingBid,
+    StandingRule,
+    grants_of,
+    stands,
+    try_again,
+    turns,
+    with_first_offer,
+)
 
 
 @dataclass
@@ -58,15 +66,19 @@ class Simulation:
                 self._try_standing(self.rule)
 
     def _try_standing(self, rule: StandingRule) -> None:
-        now = self.book.now
+        now, granted = self.book.now, None
         for one in turns(self.standing.values(), now, rule):
             self.tries += 1
-            admission = try_again(self.policy, one, self.book.view())
+            book = self.book.view()
+            # A rejection changes nothing, so the next bid is tried at the same prices.
+            granted = granted or grants_of(self.policy, book)
+            admission = try_again(self.policy, one, book, granted)
             if admission is None:
                 self.standing[one.number] = replace(one, tried=now)
                 continue
             decision = with_first_offer(admission, self.decisions[one.number])
             self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)
+            granted = None
             self.decisions[one.number] = decision
             self._note(decision.moves)
             del self.standing[one.number]

@@ -4,7 +4,7 @@ Pure functions that a live market, a replay and a simulation share: which bids s
 what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tries does to truthfulness.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
@@ -13,7 +13,10 @@ from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Reason
 from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.model.types import Json
-from scheduling.policies.base import Granting, Policy
+from scheduling.policies.base import Grant, Granting, Policy
+
+Grants = Callable[[Bid], Grant | None]
+"""A function from a bid to what a policy grants it on one book; None for a rejection."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,19 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     return nsmallest(rule.most, able, key=lambda one: (one.tried, one.number))
 
 
-def try_again(policy: Policy, one: StandingBid, book: Book) -> Decision | None:
+def grants_of(policy: Policy, book: Book) -> Grants | None:
+    """Return what the policy grants each bid on this book; None if it cannot say so without a decision."""
+    return policy.grants(book) if isinstance(policy, Granting) else None
+
+
+def try_again(policy: Policy, one: StandingBid, book: Book, granted: Grants | None = None) -> Decision | None:
     """Decide a standing bid at the prices posted now; return its admission, or None if it is rejected again.
 
-    The result is that of `policy.decide`. Where the policy can say what it grants without a receipt, a rejection needs
-    a single best response and no counter-offer.
+    The result is that of `policy.decide`. If the policy can say what it grants without a receipt, a rejection needs a
+    single best response and no counter-offer. `granted` is `grants_of` this policy and this book, if it is known.
     """
-    if isinstance(policy, Granting) and policy.grants(book)(one.bid) is None:
+    granted = granted or grants_of(policy, book)
+    if granted is not None and granted(one.bid) is None:
         return None
     decision = policy.decide(one.bid, book)
     return decision if decision.admitted else None

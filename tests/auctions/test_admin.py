@@ -75,7 +75,7 @@ def test_a_change_is_a_new_version_and_an_event(operator: Client, market: Market
         ("refit_every", "0", "greater than or equal to 1"),
         ("price", "free", "not one of the available choices"),
         ("eta_worker", "two", "numbers separated by commas"),
-        ("initial_high", "0.001", "expected at least initial_low"),
+        ("initial_high", "0.00000001", "expected at least initial_low"),
     ],
 )
 def test_a_bad_parameter_is_refused_in_words(

@@ -47,13 +47,13 @@ def test_slots_pass_and_jobs_run_and_complete(market: Market, alice: User) -> No
 def test_every_slot_that_begins_keeps_its_prices_once(market: Market, alice: User) -> None:
     submit(market, alice, epochs=3)
     decision_queue.process_pending(market.pk)
-    expected = book.private_copy(market, now=0)
+    expected = book.private_copy(market, now=1)
     prices = expected.policy.prices(expected.view())
     set_time(market, 350.0)
     assert pass_slots(market.pk)
     assert not pass_slots(market.pk)
     assert list(SlotPrice.objects.values_list("slot", flat=True)) == [1, 2, 3]
-    assert np.array_equal(SlotPrice.objects.get(slot=2).prices, prices[2])
+    assert np.array_equal(SlotPrice.objects.get(slot=2).prices, prices[1])
 
 
 def test_a_long_stop_keeps_only_the_latest_slots_of_the_horizon(alice: User) -> None:

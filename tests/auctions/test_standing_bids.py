@@ -51,7 +51,7 @@ from tests.auctions.counterfactual.assertions import (
     assert_stands_on_rows_as_on_events,
     assert_the_same_policy_changes_nothing,
 )
-from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_operator, make_user, set_time, submit
+from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_market, make_operator, make_user, set_time, submit
 from tests.draws import fresh_seed
 
 PRICES: dict[str, Any] = {"price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}
@@ -598,7 +598,7 @@ def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> N
     pass_to(market, 30)
     bids = list(Bid.objects.order_by("sequence"))
     snapshot = book.private_copy(market, now=30).snapshot
-    policy = make_policy("dps", prices)
+    policy = make_policy("dps", {**PRICED, **prices})
     run = Simulation(policy, RunningBook(Ledger(snapshot.inventory, start=0, slots=HORIZON)), rule=standing.RULE)
     for bid in bids:
         run.advance(bid.arrival_slot)

@@ -1,6 +1,7 @@
 """Small clusters under a stopped clock, and bids that fit in the head."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
@@ -71,9 +72,13 @@ def add_server(cluster: Cluster, name: str, *, units: int, delay_s: float | None
     return server
 
 
+PRICED: Final[Mapping[str, float]] = {"initial_low": 0.01, "initial_high": 1.0}
+"""Initial prices at which a bid of hardly any value is rejected before prices have learned."""
+
+
 def make_market(cluster: Cluster | None = None, **parameters: Any) -> Market:
-    """An open market under DPS with quantile prices, or what the parameters say."""
-    return open_market(cluster or make_cluster(), policy="dps", parameters=parameters)
+    """An open market under DPS with quantile prices and initial prices of `PRICED`, or what the parameters say."""
+    return open_market(cluster or make_cluster(), policy="dps", parameters={**PRICED, **parameters})
 
 
 def make_user(name: str = "alice", **fields: Any) -> User:

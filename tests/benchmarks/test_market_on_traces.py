@@ -10,6 +10,7 @@ import pytest
 from benchmarks.market_on_traces.__main__ import main
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender, contenders
+from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import table
 from benchmarks.market_on_traces.results import Results, run
@@ -99,7 +100,7 @@ def test_no_welfare_is_above_its_bound_and_equal_settings_run_once() -> None:
 
 def test_gpus_are_idle_while_wanted_where_a_job_was_rejected_that_would_have_fitted() -> None:
     # A price of a thousand turns everybody away.
-    dear = Contender("dear", "dps", {"initial_low": 1000.0, "initial_high": 1000.0})
+    dear = Contender("dear", "dps", {"initial_low": 1000.0, "initial_high": 1000.0, "refit_every": 200})
     (cell,) = cells_of(STEADY, replace(PLACE, load=0.5), [dear])
     assert cell.acceptance == 0.0
     assert cell.idle_while_wanted == pytest.approx(1.0, abs=0.02)
@@ -135,12 +136,12 @@ def test_a_market_that_leads_everywhere_meets_every_target() -> None:
 @pytest.mark.parametrize(
     ("load", "family", "figures", "more", "missed"),
     [
-        (0.5, BY_SIZE, GOOD | {"dps": 0.98, "fifo": 1.0}, {}, {"the best policy", "the bound"}),
-        (2.0, BY_SIZE, GOOD | {"srtf": 0.9}, {}, {"the best queue"}),
-        (2.0, BY_SIZE, GOOD | {"dps before": 1.004}, {}, {"quantile prices without standing bids"}),
-        (2.0, EQUAL, {"dps": 0.9, "srtf": 0.96}, {}, {"equal values"}),
-        (0.5, EQUAL, GOOD, {"acceptance": 0.97}, {"share admitted"}),
-        (0.2, BY_SIZE, GOOD, {"jct": 1.4}, {"mean JCT"}),
+        (0.5, BY_SIZE, GOOD | {"dps": 0.98, "fifo": 1.0}, {}, {"best policy", "bound"}),
+        (2.0, BY_SIZE, GOOD | {"srtf": 0.9}, {}, {"best queue"}),
+        (2.0, BY_SIZE, GOOD | {"dps before": 1.004}, {}, {"that before"}),
+        (2.0, EQUAL, {"dps": 0.9, "srtf": 0.96}, {}, {"equal"}),
+        (0.5, EQUAL, GOOD, {"acceptance": 0.97}, {"admitted"}),
+        (0.2, BY_SIZE, GOOD, {"jct": 1.4}, {"JCT"}),
         (1.0, BY_SIZE, GOOD, {"p50": 6.0}, {"p50"}),
     ],
 )
@@ -197,6 +198,26 @@ def test_the_table_and_the_picture_show_every_load() -> None:
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 8
 
 
+PAGE = "a\n<!-- begin run -->\n<!-- end run -->\n<!-- begin targets -->\nold\n<!-- end targets -->\n"
+TABLE = "<!-- begin table -->\n<!-- end table -->\nb\n"
+
+
+def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
+    cells = [*made_up(0.2, BY_SIZE, GOOD), *made_up(2.0, BY_SIZE, GOOD | {"dps": 0.79})]
+    text = with_sections(PAGE + TABLE, cells)
+    assert text.startswith("a\n<!-- begin run -->\n8 cells, 2 workloads, seeds 0:\n")
+    assert text.endswith("<!-- end table -->\nb\n")
+    assert "| dps | load <= 0.5: admitted | >= 0.98 | 1.000 | 1.000 (up, 0.2) | 1 of 1 | **met** |" in text
+    assert "| 1 of 2 | **not met** |" in text
+    assert "old" not in text
+    assert with_sections(text, cells) == text
+
+
+def test_a_document_without_the_sections_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected the marked sections run, targets, table, got run, targets"):
+        with_sections(PAGE, made_up(0.2, BY_SIZE, GOOD))
+
+
 def test_the_command_prints_the_table_and_the_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,5 +228,5 @@ def test_the_command_prints_the_table_and_the_verdicts(
     main()
     printed = capsys.readouterr().out
     assert "| by_size | dps | " in printed
-    assert "dps: values by size: welfare over that of the best policy >= 0.99 in every cell:" in printed
+    assert "dps: by size: welfare / best policy >= 0.99 in every cell:" in printed
     assert (tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -39,7 +39,7 @@ from auctions.state import book
 from cluster.models import Capacity, ServerKind
 from frontend.views.charts import CHARTS
 from scheduling.policies.base import Objective
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
+from tests.auctions.worlds import PRICED, SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
 from tests.draws import rounds
 from tests.frontend.sealed import Spy, addresses
 from tests.rows import taken_back
@@ -122,14 +122,14 @@ def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[st
 
 
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "DPS, quantile prices": ("dps", {}),
-    "DPS, fluid prices": ("dps", {"price": "fluid"}),
-    "DPS, paper prices": ("dps", {"price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}),
-    "DPS, paper prices of past bids": ("dps", {"price": "paper"}),
-    "OASiS": ("oasis", {}),
-    "OASiS, fluid prices": ("oasis", {"price": "fluid"}),
-    "OASiS, paper prices of past bids": ("oasis", {"price": "paper"}),
-    "OASiS, paper prices": ("oasis", {"price": "paper", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
+    "DPS, quantile prices": ("dps", {**PRICED}),
+    "DPS, fluid prices": ("dps", {**PRICED, "price": "fluid"}),
+    "DPS, paper prices": ("dps", {**PRICED, "price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}),
+    "DPS, paper prices of past bids": ("dps", {**PRICED, "price": "paper"}),
+    "OASiS": ("oasis", {**PRICED}),
+    "OASiS, fluid prices": ("oasis", {**PRICED, "price": "fluid"}),
+    "OASiS, paper prices of past bids": ("oasis", {**PRICED, "price": "paper"}),
+    "OASiS, paper prices": ("oasis", {**PRICED, "price": "paper", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
     "weighted completion": ("weighted_completion", {}),
     "FIFO": ("fifo", {}),
     "preemptive": ("preemptive", {}),
@@ -459,7 +459,7 @@ def _random_market(people: dict[str, User], rng: np.random.Generator, look: Call
 def test_differences_of_readings_reveal_no_value_and_no_payment_of_another(
     people: dict[str, User], client: Client, seed: int
 ) -> None:
-    open_market(make_cluster(units=8, horizon=12), policy="dps", parameters={})
+    open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=dict(PRICED))
     spy = Spy(client, Market.objects.get(), NUMBERS)
     asked = [one.path for one in addresses(NUMBERS) if SUMS.search(one.path)]
     assert len(asked) > 8
@@ -472,7 +472,7 @@ def test_differences_of_readings_reveal_no_value_and_no_payment_of_another(
 @pytest.mark.thorough
 def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, User], client: Client) -> None:
     client.force_login(make_operator())
-    market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=dict(PRICED))
     spy = Spy(client, market, NUMBERS)
     welfare = "/api/v1/clusters/lab/welfare"
     found = _random_market(people, np.random.default_rng(1), lambda: {welfare: spy.get(welfare)})
@@ -489,7 +489,7 @@ def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, Us
 def test_any_two_readings_of_a_publication_apart_hold_sums_over_three_others_at_least(
     people: dict[str, User], client: Client
 ) -> None:
-    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     rng = np.random.default_rng(5)
     published: list[tuple[float, float, set[int]]] = [(0.0, 0.0, set())]
     for slot in range(1, 40):
@@ -514,7 +514,7 @@ def test_any_two_readings_of_a_publication_apart_hold_sums_over_three_others_at_
 
 
 def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people: dict[str, User]) -> None:
-    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     for name in PEOPLE[: LEAST_OWNERS - 1]:
         submit(market, people[name], 100.0)
         submit(market, people[name], 110.0)
@@ -542,7 +542,7 @@ def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people
 
 
 def test_a_cancelled_job_does_not_count_among_the_owners_of_a_publication(people: dict[str, User]) -> None:
-    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     for name in PEOPLE[:LEAST_OWNERS]:
         submit(market, people[name], 100.0)
     decision_queue.process_pending(market.pk)
@@ -554,7 +554,7 @@ def test_a_cancelled_job_does_not_count_among_the_owners_of_a_publication(people
 
 
 def test_what_was_published_does_not_change_when_jobs_are_cancelled(people: dict[str, User]) -> None:
-    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     for name in PEOPLE:
         submit(market, people[name], 100.0, epochs=5)
     decision_queue.process_pending(market.pk)
@@ -572,7 +572,7 @@ def test_what_was_published_does_not_change_when_jobs_are_cancelled(people: dict
 
 
 def test_who_owns_all_bids_reads_them_as_they_stand_until_another_bids(people: dict[str, User]) -> None:
-    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     alice = people["alice"]
     submit(market, alice, 100.0)
     decision_queue.process_pending(market.pk)

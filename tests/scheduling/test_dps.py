@@ -131,13 +131,13 @@ def test_quantile_prices_stand_still_between_refits_with_a_full_history() -> Non
 
 
 def test_without_a_past_prices_are_the_prior() -> None:
-    prices = Dps(initial_low=0.5, initial_high=2).prices(book())
+    prices = Dps(initial_low=0.5, initial_high=2, near_share=0.0).prices(book())
     assert prices.max() == prices.min() == pytest.approx(0.5)
 
 
 def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_median() -> None:
     rows = [[float(x), 3.0] for x in range(1, 17) for _ in range(4)]
-    policy = Dps(worker_reserve_factor=0.5)
+    policy = Dps(worker_reserve_factor=0.5, near_share=0.0, sooner=0.0)
     assert policy.prices(book(history=rows)).max() < 1e-3
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=2, server=0, count=2))

@@ -158,7 +158,7 @@ def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
     policy = make_policy(name, {})
     for seed in range(100):
         bid, book = last_of(name, {}, seed)
-        cheap = Bid(**{**vars(bid), "utility": bid.utility.scaled(1e-3)})
+        cheap = Bid(**{**vars(bid), "utility": bid.utility.scaled(1e-6)})
         if policy.decide(cheap, book).reason is Reason.PRICE:
             return cheap, book
     raise AssertionError("no bid was rejected for its price")

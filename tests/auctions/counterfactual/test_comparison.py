@@ -19,7 +19,7 @@ from scheduling.model.decision import Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
-from tests.auctions.worlds import make_cluster, make_market, set_time, submit
+from tests.auctions.worlds import PRICED, make_cluster, make_market, set_time, submit
 
 SOLE: Json = {"upload_delay_s": {"cloud": 5000}}
 """The cloud is out of reach: one server of four GPUs, on which an epoch of one job takes a slot."""
@@ -177,7 +177,7 @@ def test_it_accounts_for_every_bid_under_every_policy_and_comes_back_from_json(
         with pytest.raises(InvalidField):
             compared(market, name)
         return
-    found = compared(market, name)
+    found = compared(market, name, dict(PRICED) if name == "dps" else None)
     assert found.recorded.submitted == found.other.submitted == 6
     assert [ComparedBid.from_json(one) for one in found.to_json()["rows"]] == list(found.rows)
     assert (name == "dps") == (found.changed == 0)

@@ -13,9 +13,8 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Market, PolicyVersion
-from scheduling.policies.dps import Dps
 from scheduling.registry import make_policy
-from tests.auctions.worlds import make_cluster, make_operator, submit
+from tests.auctions.worlds import PRICED, make_cluster, make_operator, submit
 
 FIFO = make_policy("fifo", {})
 
@@ -32,7 +31,7 @@ def busy(market: Market, alice: User) -> Market:
 def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Market) -> None:
     assert preview(busy, FIFO).words == "This would have changed 5 of the last 5 decisions."
     assert preview(busy, FIFO, decisions=2).words == "This would have changed 2 of the last 2 decisions."
-    assert preview(busy, Dps()).words == "This would have changed 0 of the last 5 decisions."
+    assert preview(busy, make_policy("dps", dict(PRICED))).words == "This would have changed 0 of the last 5 decisions."
 
 
 def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
