@@ -57,7 +57,7 @@ def checked(document: object) -> Json:
         "epoch": _epoch("epoch", facts["epoch"]),
         "slot_seconds": check_integer("slot_seconds", facts["slot_seconds"], low=1),
         "horizon_slots": check_integer("horizon_slots", facts["horizon_slots"], low=1, high=LARGEST_HORIZON),
-        "standing_by_default": _flag("standing_by_default", facts.get("standing_by_default", False)),
+        "standing_by_default": _flag("standing_by_default", facts.get("standing_by_default", True)),
         "clock": _clock("clock", facts.get("clock", {"kind": "real"})),
         "resources": resources,
         **types,

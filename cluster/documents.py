@@ -39,7 +39,7 @@ def export_cluster(cluster: Cluster) -> Json:
         "epoch": cluster.epoch.isoformat(),
         "slot_seconds": cluster.slot_seconds,
         "horizon_slots": cluster.horizon_slots,
-        **({"standing_by_default": True} if cluster.standing_by_default else {}),
+        **({} if cluster.standing_by_default else {"standing_by_default": False}),
         "clock": {"kind": str(cluster.clock_kind), "speed": cluster.clock_speed},
         "resources": [{"name": r.name, "unit": r.unit} for r in cluster.resources.all()],
         **{key: [_export_type(m) for m in types if m.role == role] for role, key in TYPE_KEYS.items()},

@@ -68,7 +68,7 @@ class Cluster(models.Model):
         validators=_whole(1, LARGEST_HORIZON), help_text="Number of slots on sale, from the next one on."
     )
     standing_by_default = models.BooleanField(
-        default=False,
+        default=True,
         help_text="Whether bids that do not say so stand: a bid rejected for its price or for lack of room is tried"
         " again. It has no effect where no prices are posted.",
     )

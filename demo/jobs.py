@@ -40,7 +40,7 @@ def machines_of(cluster: Cluster) -> Machines:
 
 
 ONE_STANDS_OF = 3
-"""Every third bid of a market with posted prices stands if it is rejected."""
+"""Every third bid of a market with posted prices stands if it is rejected; for the others a rejection is final."""
 
 Draw = Callable[[np.random.Generator, Machines], Json]
 """One body, without its label."""
@@ -59,8 +59,8 @@ def drawn(
         rng = np.random.default_rng([seed, number])
         at_s += rng.exponential(machines.slot_s / bids_per_slot)
         body = {"label": f"job {number}", **draw(rng, machines)}
-        if "utility" in body and number % ONE_STANDS_OF == 0:
-            body["standing"] = True
+        if "utility" in body:
+            body["standing"] = number % ONE_STANDS_OF == 0
         yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body=body)
         number += 1
 

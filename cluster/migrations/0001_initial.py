@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ('epoch', models.DateTimeField(help_text='Start of slot 0.', validators=[cluster.models.in_calendar])),
                 ('slot_seconds', models.PositiveIntegerField(help_text='Length of a slot in seconds.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000000000)])),
                 ('horizon_slots', models.PositiveIntegerField(help_text='Number of slots on sale, from the next one on.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(10000)])),
-                ('standing_by_default', models.BooleanField(default=False, help_text='Whether bids that do not say so stand: a bid rejected for its price or for lack of room is tried again. It has no effect where no prices are posted.')),
+                ('standing_by_default', models.BooleanField(default=True, help_text='Whether bids that do not say so stand: a bid rejected for its price or for lack of room is tried again. It has no effect where no prices are posted.')),
                 ('clock_kind', models.CharField(choices=[('real', 'Real time'), ('virtual', 'Virtual time')], default='real', max_length=10)),
                 ('clock_running', models.BooleanField(default=True)),
                 ('clock_speed', models.FloatField(default=1.0, help_text='Cluster seconds per wall-clock second, for a virtual clock.', validators=[cluster.models.finite, django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(100000.0)])),

@@ -30,13 +30,17 @@ SLOT_S = 100
 
 
 def make_cluster(name: str = "lab", *, servers: int = 2, units: int = 4, horizon: int = 12) -> Cluster:
-    """Servers edge-0, edge-1, ... and a cloud; worker type `gpu` and PS type `ps`, a unit each; slots of 100 s."""
+    """Servers edge-0, edge-1, ... and a cloud; worker type `gpu` and PS type `ps`, a unit each; slots of 100 s.
+
+    A bid that does not say so does not stand: a rejection is final.
+    """
     cluster = Cluster.objects.create(
         name=name,
         title=name.title(),
         epoch=timezone.now(),
         slot_seconds=SLOT_S,
         horizon_slots=horizon,
+        standing_by_default=False,
         clock_kind=ClockKind.VIRTUAL,
         clock_running=False,
         clock_offset_s=0.0,

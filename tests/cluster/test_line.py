@@ -110,7 +110,8 @@ def test_the_line_and_the_lock_are_waited_for_together_no_longer_than_the_limit(
             thread.join()
         outside.execute("ROLLBACK")
     assert len(waited) == 4
-    assert all(1.0 <= seconds < 1.8 for seconds in waited), waited
+    # SQLite counts in milliseconds, and its clock is not Python's.
+    assert all(0.99 <= seconds < 1.8 for seconds in waited), waited
 
 
 def test_who_has_waited_in_line_waits_for_later_locks_as_long_as_ever(

@@ -95,19 +95,22 @@ def fill_experiments(owner: "User") -> None:
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
     """One market, its bids sent in turn, the last third at once: a crowd.
 
-    Prices do not learn from two bidders, so DPS has initial prices at which a bid of hardly any value is rejected.
+    Prices do not learn from two bidders, so DPS has initial prices at which a bid of hardly any value is rejected;
+    and a rejection is final unless a bid says otherwise.
     """
     from auctions.engine import decision_queue, slots
     from auctions.engine.policies import change_policy
     from auctions.engine.submission import submit_bid
     from auctions.readings import certificates
     from cluster.clock import set_clock
+    from cluster.models import Cluster
     from demo.jobs import machines_of
     from demo.world import market_of
     from tests.auctions.worlds import PRICED
 
     market = market_of(scenario, seed=1)
     if scenario.policy == "dps":
+        Cluster.objects.filter(pk=market.cluster_id).update(standing_by_default=False)
         change_policy(market, name="dps", parameters=dict(PRICED), by=None)
     offers = scenario.offers(machines_of(market.cluster), seed=1, number=1, from_s=0.0)
     for i, offer in enumerate(islice(offers, bids)):
