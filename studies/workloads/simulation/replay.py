@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from time import perf_counter, process_time
+from time import process_time
 
 import numpy as np
 
@@ -45,13 +45,13 @@ class Timing:
     """Computation times, which differ from run to run."""
 
     decisions_ms: tuple[float | None, float | None, float | None]
-    """p50, p95 and p99 of the wall-clock time for a decision and its entry in the book."""
+    """p50, p95 and p99 of the processor time of a decision and its entry in the book."""
     cpu_s: float
     """CPU-seconds of the process for the whole loop: decisions, plans, completions."""
     jobs_per_cpu_s: float | None
     """Decided jobs per CPU-second."""
     between_ms: float | None
-    """Wall-clock time for each bid in which slots pass: plans, completions, retries of standing bids."""
+    """Processor time for each bid in which slots pass: plans, completions, retries of standing bids."""
 
     def to_json(self) -> Json:
         """Return a document of finite numbers and nulls."""
@@ -117,18 +117,17 @@ def run_trace(
     last = traced.bids[-1].arrival if traced.bids else 0
     until = last + plan.drain * plan.horizon
     waits = []
-    began_cpu, began_clock = process_time(), perf_counter()
+    began_all = process_time()
     for number, bid in enumerate(traced.bids, 1):
         run.advance(bid.arrival)
-        began = perf_counter()
+        began = process_time()
         run.arrive(bid)
-        waits.append(perf_counter() - began)
+        waits.append(process_time() - began)
         if progress is not None:
             progress(number, len(traced.bids))
     while (run.book.jobs or run.standing) and run.book.now < until:
         run.advance(run.book.now + 1)
-    cpu_s = process_time() - began_cpu
-    return run, _timing(waits, cpu_s, perf_counter() - began_clock)
+    return run, _timing(waits, process_time() - began_all)
 
 
 def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: int | None = LONGEST_HORIZON) -> int:
@@ -138,9 +137,9 @@ def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: in
     return wanted if most is None else min(most, wanted)
 
 
-def _timing(waits: list[float], cpu_s: float, clock_s: float) -> Timing:
+def _timing(waits: list[float], cpu_s: float) -> Timing:
     if not waits:
         return Timing((None, None, None), cpu_s, None, None)
     p50, p95, p99 = (1e3 * float(np.quantile(waits, share)) for share in (0.5, 0.95, 0.99))
-    between_ms = 1e3 * (clock_s - sum(waits)) / len(waits)
+    between_ms = 1e3 * (cpu_s - sum(waits)) / len(waits)
     return Timing((p50, p95, p99), cpu_s, len(waits) / cpu_s if cpu_s > 0 else None, between_ms)
