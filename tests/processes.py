@@ -21,7 +21,10 @@ from uuid import uuid4
 
 import psycopg2
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import forks
+from tests.forks import Child, Parent
+
+ROOT = forks.ROOT
 DATABASE = "shadowprice.sqlite3"
 """Its file in a data directory."""
 TABLES: Final = "tables"
@@ -64,7 +67,7 @@ def answers(port: int) -> bool:
 
 
 class Process:
-    """A child in a process group of its own, its output in a file."""
+    """A child in a process group of its own, its output in a file: a new one, or forked from a parent."""
 
     def __init__(
         self,
@@ -74,10 +77,17 @@ class Process:
         env: Mapping[str, str] | None = None,
         user: str | None = None,
         cwd: Path = ROOT,
+        parent: Parent | None = None,
     ) -> None:
         self.command = list(command)
         self.log = log
+        self.popen: Child | subprocess.Popen[bytes]
         self._out: IO[bytes] = log.open("ab")
+        if parent is not None:
+            assert env is not None
+            assert (user, cwd) == (None, ROOT)
+            self.popen = parent.start(command, env=env, out=self._out.fileno(), err=self._out.fileno())
+            return
         try:
             self.popen = subprocess.Popen(
                 self.command,

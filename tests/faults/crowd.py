@@ -17,7 +17,7 @@ from typing import Any
 import requests
 
 from tests.draws import SOAK
-from tests.faults import imported
+from tests.forks import project
 
 CLUSTER = "crowd"
 POLICIES = ("dps", "preemptive")
@@ -56,8 +56,8 @@ def body_of(client: int, i: int, *, states_value: bool = True) -> dict[str, Any]
 
 def call(*arguments: str, env: Mapping[str, str], seconds: float = 300.0) -> Any:
     """Run one of this module's commands in the environment of the processes under test; its JSON answer."""
-    work = {"module": "tests.faults.crowd", "arguments": arguments}
-    return json.loads(imported.run(work, env=env, seconds=seconds).splitlines()[-1])
+    command = ["python", "-m", "tests.faults.crowd", *arguments]
+    return json.loads(project(env).run(command, env=env, seconds=seconds).splitlines()[-1])
 
 
 def verdict(env: Mapping[str, str]) -> Verdict:

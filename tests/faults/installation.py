@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.architecture.test_compose import SERVICES
-from tests.faults import imported
-from tests.processes import Process, wait_until
+from tests.forks import project
+from tests.processes import Process, answers, wait_until
 
 UNTIL = """
 from time import sleep
@@ -15,6 +15,19 @@ from studies.models import Plan, Run
 while not ({}):
     sleep(0.1)
 """
+
+
+def start_web(port: int, env: dict[str, str], log: Path) -> Process:
+    """The web process, once it listens."""
+    command = ["python", "manage.py", "serve", "--port", str(port)]
+    process = Process(command, log=log, env=env, parent=project(env))
+    try:
+        wait_until(lambda: answers(port) or not process.alive, what="the web process")
+        assert process.alive, process.text()
+    except BaseException:
+        process.end()
+        raise
+    return process
 
 
 def start_worker(name: str, env: dict[str, str], directory: Path) -> Process:
@@ -32,12 +45,12 @@ def start_planner(name: str, env: dict[str, str], directory: Path) -> Process:
 def start_beat(env: dict[str, str], directory: Path) -> Process:
     """What sweeps for work that nobody does."""
     command = ["celery", "-A", "config", "beat", "--pidfile=", "--schedule", str(directory / "beat")]
-    return Process(command, log=directory / "beat.log", env=env)
+    return Process(command, log=directory / "beat.log", env=env, parent=project(env))
 
 
 def shell(code: str, env: dict[str, str]) -> str:
     """What a piece of code prints in a process of the installation."""
-    return imported.run({"code": code}, env=env, seconds=120)
+    return project(env).run(["python", "-c", code], env=env, seconds=120)
 
 
 def read(code: str, env: dict[str, str]) -> Any:
@@ -47,11 +60,12 @@ def read(code: str, env: dict[str, str]) -> Any:
 
 def until(condition: str, env: dict[str, str], *, seconds: float) -> None:
     """Wait for a condition on plans or runs, in one process: one for each look would take a core from the workers."""
-    imported.run({"code": UNTIL.format(condition)}, env=env, seconds=seconds)
+    project(env).run(["python", "-c", UNTIL.format(condition)], env=env, seconds=seconds)
 
 
 def _ready(command: Sequence[str], name: str, env: dict[str, str], directory: Path) -> Process:
-    process = Process([*command, "--loglevel", "INFO"], log=directory / f"{name}.log", env=env)
+    command = [*command, "--loglevel", "INFO"]
+    process = Process(command, log=directory / f"{name}.log", env=env, parent=project(env))
     wait_until(lambda: "ready." in process.text() or not process.alive, what=name)
     assert process.alive, process.text()
     return process

@@ -15,9 +15,9 @@ import requests
 from django.conf import settings
 
 from tests.faults import crowd
-from tests.faults.installation import shell
+from tests.faults.installation import shell, start_web
 from tests.faults.streams import session_of, streams
-from tests.processes import Process, Server, answers, free_port, fresh_database, python_env, wait_until
+from tests.processes import Server, free_port, fresh_database, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -60,10 +60,8 @@ def web(tmp_path_factory: pytest.TempPathFactory, postgres_server: Server, redis
     )
     tokens = crowd.call("prepare", "dps", env=env)
     shell(SET_PASSWORDS, env)
-    process = Process(["python", "manage.py", "serve", "--port", str(port)], log=directory / "web.log", env=env)
+    process = start_web(port, env, directory / "web.log")
     try:
-        wait_until(lambda: answers(port) or not process.alive, what="the web process")
-        assert process.alive, process.text()
         yield Web(f"http://127.0.0.1:{port}", tokens, postgres_server, database)
     finally:
         process.end()

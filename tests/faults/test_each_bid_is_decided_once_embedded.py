@@ -13,7 +13,8 @@ import pytest
 
 from tests.conftest import Tables
 from tests.faults import crowd
-from tests.processes import Process, answers, free_port, python_env, wait_until
+from tests.faults.installation import start_web
+from tests.processes import Process, free_port, python_env
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
@@ -31,19 +32,10 @@ def port() -> int:
     return free_port()
 
 
-def serve(env: dict[str, str], port: int, log: Path) -> Process:
-    """The service, once it listens."""
-    command = ["python", "manage.py", "serve", "--port", str(port)]
-    process = Process(command, log=log, env=env)
-    wait_until(lambda: answers(port) or not process.alive, what="the service")
-    assert process.alive, process.text()
-    return process
-
-
 @pytest.fixture
 def service(env: dict[str, str], port: int, tmp_path: Path) -> Iterator[Process]:
     """The service, ended with the test."""
-    process = serve(env, port, tmp_path / "serve.log")
+    process = start_web(port, env, tmp_path / "serve.log")
     yield process
     process.end()
 
@@ -62,13 +54,13 @@ def test_a_service_killed_half_way_leaves_nothing_half_done(
     policy: str, env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
     crowd.call("prepare", policy, env=env)
-    victim = serve(env, port, tmp_path / "victim.log")
+    victim = start_web(port, env, tmp_path / "victim.log")
     try:
         sequences = crowd.submit_all(env, count=200)
         victim.signal_group(signal.SIGKILL)
     finally:
         victim.end()
-    heir = serve(env, port, tmp_path / "heir.log")
+    heir = start_web(port, env, tmp_path / "heir.log")
     try:
         sequences += list(crowd.call("submit", "0", "25", env=env))
         crowd.wait_for_decisions(env)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
+from tests.forks import project
 from tests.processes import Process, answers, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.soak]
@@ -22,7 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.soak]
 def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
     """The web process, once it listens."""
     port = free_port()
-    web = Process(["uvicorn", "config.asgi:application", "--port", str(port)], log=tmp_path / "web.log", env=env)
+    command = ["uvicorn", "config.asgi:application", "--port", str(port)]
+    web = Process(command, log=tmp_path / "web.log", env=env, parent=project(env))
     try:
         wait_until(lambda: answers(port) or not web.alive, what="the web process")
         assert web.alive, web.text()

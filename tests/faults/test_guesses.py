@@ -13,8 +13,8 @@ import requests
 from django.conf import settings
 
 from tests.conftest import Tables
-from tests.faults.installation import shell
-from tests.processes import DATABASE, Process, answers, free_port, python_env, wait_until
+from tests.faults.installation import shell, start_web
+from tests.processes import DATABASE, free_port, python_env
 
 pytestmark = pytest.mark.slow
 
@@ -58,10 +58,8 @@ def serve(tmp_path: Path, make_tables: Tables) -> Serve:
         env, port = python_env(tmp_path, **extra), free_port()
         make_tables(env)
         shell(MAKE_USER, env)
-        process = Process(["python", "manage.py", "serve", "--port", str(port)], log=tmp_path / "serve.log", env=env)
+        process = start_web(port, env, tmp_path / "serve.log")
         try:
-            wait_until(lambda: answers(port) or not process.alive, what="the service")
-            assert process.alive, process.text()
             yield Served(f"http://{HERE}:{port}", tmp_path)
         finally:
             process.end()

@@ -12,8 +12,8 @@ import requests
 from studies.experiments.api.examples import EXPERIMENTS, TRACES
 from studies.split_learning.api.examples import PLANS
 from tests.faults import crowd
-from tests.faults.installation import start_beat, start_worker
-from tests.processes import Process, Server, answers, free_port, wait_until
+from tests.faults.installation import start_beat, start_web, start_worker
+from tests.processes import Server, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -27,11 +27,8 @@ WITHOUT_PAUSE: Final = 3
 def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
     """The web process, which has spoken to no broker yet."""
     port = free_port()
-    command = ["python", "manage.py", "serve", "--port", str(port)]
-    web = Process(command, log=tmp_path / "web.log", env=env)
+    web = start_web(port, env, tmp_path / "web.log")
     try:
-        wait_until(lambda: answers(port) or not web.alive, what="the web process")
-        assert web.alive, web.text()
         yield f"http://127.0.0.1:{port}"
     finally:
         web.end()

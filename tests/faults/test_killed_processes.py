@@ -13,8 +13,8 @@ import pytest
 
 from auctions.models import DecisionRecord
 from tests.faults import crowd
-from tests.faults.installation import start_beat, start_worker
-from tests.processes import Process, Server, answers, free_port, python_env, wait_until
+from tests.faults.installation import start_beat, start_web, start_worker
+from tests.processes import Process, Server, free_port, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -39,7 +39,8 @@ class Installation:
         """Kill the web process and start another."""
         self.web.signal_group(signal.SIGKILL)
         self.web.end()
-        self.web = start_web(self.env, self.directory, self.port, self.started)
+        self.web = start_web(self.port, self.env, self.directory / "web.log")
+        self.started.callback(self.web.end)
 
     def restart_worker(self) -> None:
         """Kill the worker and start another."""
@@ -64,15 +65,6 @@ class Installation:
         self.postgres.restart(by=signal.SIGQUIT)
 
 
-def start_web(env: dict[str, str], directory: Path, port: int, started: ExitStack) -> Process:
-    command = ["python", "manage.py", "serve", "--port", str(port)]
-    web = Process(command, log=directory / "web.log", env=env)
-    started.callback(web.end)
-    wait_until(lambda: answers(port) or not web.alive, what="the web process")
-    assert web.alive, web.text()
-    return web
-
-
 @pytest.fixture
 def installation(
     tmp_path: Path, postgres_server: Server, postgres_tables: str, redis_server: Server
@@ -87,7 +79,8 @@ def installation(
     )
     port = free_port()
     with ExitStack() as started:
-        web = start_web(env, tmp_path, port, started)
+        web = start_web(port, env, tmp_path / "web.log")
+        started.callback(web.end)
         worker, beat = start_worker("worker", env, tmp_path), start_beat(env, tmp_path)
         for process in (worker, beat):
             started.callback(process.end)

@@ -17,9 +17,9 @@ import requests
 
 from tests.conftest import Tables
 from tests.faults import crowd
-from tests.faults.installation import shell
+from tests.faults.installation import shell, start_web
 from tests.faults.streams import session_of, streams
-from tests.processes import DATABASE, Process, answers, free_port, python_env, wait_until
+from tests.processes import DATABASE, Process, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -82,11 +82,8 @@ def market(tmp_path: Path, make_tables: Tables) -> Market:
 def served(market: Market, **extra: str) -> Iterator[tuple[Process, str]]:
     """The process and its address, once it listens."""
     env, port = python_env(market.directory, SHADOWPRICE_LOCK_TIMEOUT_S=str(LOCK_S), **extra), free_port()
-    command = ["python", "manage.py", "serve", "--port", str(port)]
-    process = Process(command, log=market.directory / f"{port}.log", env=env)
+    process = start_web(port, env, market.directory / f"{port}.log")
     try:
-        wait_until(lambda: answers(port) or not process.alive, what="the service")
-        assert process.alive, process.text()
         yield process, f"http://127.0.0.1:{port}"
     finally:
         process.end()
