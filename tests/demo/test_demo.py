@@ -12,7 +12,8 @@ import pytest
 from demo.run import DemoError, choose_port
 from demo.scenarios import SCENARIOS
 from tests.conftest import Tables
-from tests.processes import ROOT, Process, free_port, python_env, wait_until
+from tests.forks import libraries
+from tests.processes import Process, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +23,7 @@ ROW = "2017-10-01 00:00:{:02d},7200.0,2,14400.0,a\n"
 def demo(var: Path, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
     """Run the demo's command to its end."""
     command = [sys.executable, "manage.py", "demo", *arguments]
-    return subprocess.run(
-        command, env=python_env(var), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    return libraries().complete(command, env=python_env(var), seconds=seconds)
 
 
 def figures(output: str, label: str) -> list[str]:
@@ -89,7 +88,7 @@ def test_a_long_wait_for_the_next_row_is_reported(tmp_path: Path, make_tables: T
     late = "2017-10-03 00:00:00,7200.0,2,14400.0,a\n"
     trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + ROW.format(0) + late)
     command = [sys.executable, "manage.py", "demo", "--trace", str(trace), "--port", str(free_port())]
-    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
+    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path), parent=libraries())
     try:
         wait_until(lambda: "The next job arrives in 4" in process.text(), what="a word")  # 48 slots of a second
         os.kill(process.pid, signal.SIGINT)

@@ -1,6 +1,5 @@
 """A served market in a process of its own, and a window on it."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +9,8 @@ from tests import processes
 from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.browser import Browser
-from tests.processes import ROOT, Process
+from tests.forks import libraries
+from tests.processes import Process
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Ite
     var = tmp_path_factory.mktemp("served")
     env = processes.python_env(var)
     make_tables(env)
-    filled = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.filled", "40"], env=env, cwd=ROOT, capture_output=True, text=True
-    )
-    assert filled.returncode == 0, filled.stderr
+    libraries().run([sys.executable, "-m", "tests.e2e.filled", "40"], env=env, seconds=300)
     port = processes.free_port()
     server = Process([sys.executable, "manage.py", "serve", "--port", str(port)], log=var / "log", env=env)
     try:

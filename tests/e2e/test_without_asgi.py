@@ -9,17 +9,10 @@ from tests import processes
 from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.filled import PASSWORD
+from tests.forks import libraries
 from tests.processes import ROOT, Process
 
 pytestmark = pytest.mark.browser
-
-
-def _run(*arguments: str, log: Path, env: dict[str, str]) -> None:
-    done = Process([sys.executable, *arguments], log=log, env=env)
-    try:
-        assert done.popen.wait(120) == 0, done.text()
-    finally:
-        done.end()
 
 
 def test_a_page_polls_under_wsgi(tmp_path: Path, make_tables: Tables) -> None:
@@ -27,7 +20,7 @@ def test_a_page_polls_under_wsgi(tmp_path: Path, make_tables: Tables) -> None:
         missing("Chromium", install=browsers.INSTALL)
     env = processes.python_env(tmp_path)
     make_tables(env)
-    _run("-m", "tests.e2e.filled", "3", "markets", log=tmp_path / "filled", env=env)
+    libraries().run([sys.executable, "-m", "tests.e2e.filled", "3", "markets"], env=env, seconds=120)
     port = processes.free_port()
     command = [sys.executable, "manage.py", "runserver", "--noreload", "--insecure", str(port)]
     server = Process(command, log=tmp_path / "log", env=env, cwd=ROOT)
@@ -39,7 +32,7 @@ def test_a_page_polls_under_wsgi(tmp_path: Path, make_tables: Tables) -> None:
             window.wait_drawn()
             window.wait(lambda: window.text("#live") == "live, asking every 2 s")
             before = window.text("[data-tile=admitted] .muted")
-            _run("-c", SUBMIT, log=tmp_path / "submit", env=env)
+            libraries().run([sys.executable, "-c", SUBMIT], env=env, seconds=120)
             window.wait(lambda: window.text("[data-tile=admitted] .muted") != before)
     finally:
         server.end()
