@@ -69,7 +69,7 @@ class Within(NamedTuple):
     """Whether it takes the last servers with room, not the first."""
     start: int
     latest: int
-    """Starts from slot `start` to `latest`."""
+    """Starts from slot `start` to `latest`: `FAR`, unless no later call places the job."""
     end: int
     """Latest completion."""
 
@@ -144,32 +144,32 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
     now = FAR
     for i in range(low, high):
         complete[i] = max(complete[i], earliest + duration[i])
-        if complete[i] - duration[i] <= latest:
-            now = min(now, complete[i])
+        if complete[i] - duration[i] > latest:
+            complete[i] = FAR
+        now = min(now, complete[i])
     while now <= within.end:
         build_until(tables, int(now))  # converted to int: the constant FAR would cause a second compilation
         later = FAR
         for i in range(low, high):
-            if complete[i] == now and now - duration[i] <= latest:
+            if complete[i] == now:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
-                complete[i] = _next(bounds, now - d, d)
+                complete[i] = _next(bounds, now - d, latest, d)
                 if complete[i] == now:
                     if _try(tables, batch, j, i, now - d, within, out):
                         _commit(tables, j, out)
                         return int(now)
-                    complete[i] = _next(bounds, now - d + 1, d)
-            if complete[i] - duration[i] <= latest:
-                later = min(later, complete[i])
+                    complete[i] = _next(bounds, now - d + 1, latest, d)
+            later = min(later, complete[i])
         now = later
     return int(now)
 
 
 @inner
-def _next(bounds: Counts, start: int, duration: int) -> int:
-    """Return the completion at the first start, from `start` on, for which the workers of a group may fit."""
-    for a in range(start, len(bounds) - duration + 1):
+def _next(bounds: Counts, start: int, latest: int, duration: int) -> int:
+    """Return the completion at the first start, from `start` to `latest`, for which the workers of a group may fit."""
+    for a in range(start, min(latest, len(bounds) - duration) + 1):
         if bounds[a] >= a + duration:
             return int(a + duration)
     return FAR

@@ -246,12 +246,9 @@ def _nothing(jobs: int, servers: int) -> BatchPlan:
 
 def _schedule(out: BatchPlan, j: int, start: int) -> Schedule:
     at, end = start + int(out.start[j]), start + int(out.end[j])
-    placements = [
-        Placement(start=at, end=end, role=Role.WORKER, server=int(s), type=int(out.worker[j]), count=int(c))
-        for s, c in enumerate(out.counts[j].tolist())
-        if c
-    ]
+    servers, worker = out.counts[j].nonzero()[0], int(out.worker[j])
+    counts = zip(servers.tolist(), out.counts[j, servers].tolist(), strict=True)
+    placements = [Placement(at, end, Role.WORKER, server, worker, count) for server, count in counts]
     if out.ps[j] >= 0:
-        ps, pss, host = int(out.ps[j]), int(out.pss[j]), int(out.host[j])
-        placements.append(Placement(start=at, end=end, role=Role.PS, server=host, type=ps, count=pss))
+        placements.append(Placement(at, end, Role.PS, int(out.host[j]), int(out.ps[j]), int(out.pss[j])))
     return Schedule(start=at, completion=end, placements=tuple(placements))

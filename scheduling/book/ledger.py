@@ -204,15 +204,16 @@ class Ledger:
             self._last_start = max(self._last_start, *(p.start for p in placements), self.start)
             self._last_end = max(self._last_end, *(p.end for p in placements), self.start)
         for p in placements:
-            units = sign * p.count * np.array(p.machine(self.inventory).demand, dtype=np.int64)
-            self._held[p.start - self.start : p.end - self.start, p.server] += units
+            units = sign * p.units(self.inventory)
+            window = self._held[p.start - self.start : p.end - self.start, p.server]
+            window += units
             if self.closed:
                 last = min(p.end, max(self.closed.get(p.server, p.end), p.start))
                 self._used[p.start - self.start : last - self.start, p.server] += units
 
     def _is_over(self, p: Placement) -> bool:
         window = self._held[p.start - self.start : p.end - self.start, p.server]
-        return bool((window > self.inventory.capacity[p.server]).any())
+        return bool(np.count_nonzero(window > self.inventory.capacity[p.server]))
 
 
 def empty_like(ledger: Ledger) -> Ledger:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.model.inventory import Inventory, MachineType
-from scheduling.model.types import Json
+from scheduling.model.types import Ints, Json
 
 
 class Role(StrEnum):
@@ -36,6 +36,12 @@ class Placement:
     def machine(self, inventory: Inventory) -> MachineType:
         """Return the machine type that this placement holds."""
         return (inventory.workers if self.role is Role.WORKER else inventory.parameter_servers)[self.type]
+
+    def units(self, inventory: Inventory) -> Ints:
+        """Return the units of each resource that these machines take, R numbers."""
+        demand = inventory.worker_demand if self.role is Role.WORKER else inventory.ps_demand
+        units: Ints = self.count * demand[self.type]
+        return units
 
     def until(self, slot: int) -> "Placement":
         """Return the part before `slot`; the placement has to start before `slot`."""

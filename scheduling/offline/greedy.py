@@ -85,8 +85,7 @@ def _pack(problem: OfflineProblem, kernel: Kernel, order: Iterable[int], prices:
                 continue
             earned += response.value
             for p in response.schedule.placements:
-                demand = np.array(p.machine(problem.inventory).demand, dtype=np.int64)
-                used[p.start - problem.start : p.end - problem.start, p.server] += p.count * demand
+                used[p.start - problem.start : p.end - problem.start, p.server] += p.units(problem.inventory)
         waiting = later
     return earned
 

@@ -71,6 +71,5 @@ def units_of(placements: Iterable[Placement], inventory: Inventory) -> Ints:
     """Return the units of each resource that machines take on each server, S x R."""
     units: Ints = np.zeros(inventory.capacity.shape, dtype=np.int64)
     for p in placements:
-        demand = inventory.worker_demand if p.role is Role.WORKER else inventory.ps_demand
-        units[p.server] += p.count * demand[p.type]
+        units[p.server] += p.units(inventory)
     return units

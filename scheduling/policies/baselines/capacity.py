@@ -83,8 +83,7 @@ class FreeCapacity:
             self._used = np.pad(self._used, more)
             self._peak = np.pad(self._peak, more, mode="edge") if len(self._peak) else np.zeros_like(self._used)
         for p in placements:
-            demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
             last = min(p.end, max(self.closed.get(p.server, p.end), p.start))
-            self._used[p.start - self.now : last - self.now, p.server] += sign * p.count * demand
+            self._used[p.start - self.now : last - self.now, p.server] += sign * p.units(self.inventory)
         for server in {p.server for p in placements}:
             self._peak[:, server] = np.maximum.accumulate(self._used[:, server])

@@ -186,7 +186,7 @@ def _utilisation(run: Simulation, *, until: int) -> dict[str, float]:
     for job in _jobs(run):
         for p in job.held:
             slots = max(0, min(p.end, until) - p.start)
-            held += slots * p.count * np.array(p.machine(inventory).demand)
+            held += slots * p.units(inventory)
     for segment in (segment for ran in run.book.ran for segment in ran.segments):
         ticks = max(0, min(segment.end, until * TICKS) - segment.start)
         held += ticks / TICKS * segment.count * np.array(inventory.workers[segment.type].demand)
