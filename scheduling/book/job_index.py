@@ -16,6 +16,8 @@ class JobIndex:
         """Jobs that may be moved and hold nothing from now on, in order of arrival, then of admission."""
         self._last = (0, 0)
         """Upper bound on (arrival, rank) of the jobs in the line."""
+        self._disordered = False
+        """Whether a job came to the line that does not belong to its end: `line` sorts it."""
         self._planned: dict[str, Job] = {}
         """Jobs with a planned completion."""
         self._odd: set[str] = set()
@@ -28,6 +30,7 @@ class JobIndex:
         other = JobIndex(())
         other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
         other._line, other._planned, other._odd = dict(self._line), dict(self._planned), set(self._odd)
+        other._disordered = self._disordered
         return other
 
     def put(self, job: Job) -> None:
@@ -43,12 +46,11 @@ class JobIndex:
             self._odd.discard(name)
         waits = not job.bound and (not job.held or job.completion is None)
         comes = self._key(job)
-        disordered = waits and name not in self._line and comes < self._last
+        if waits and name not in self._line and comes < self._last:
+            self._disordered = True
         _set(self._line, job, belongs=waits)
         if waits:
             self._last = max(self._last, comes)
-        if disordered:
-            self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
 
     def drop(self, name: str) -> None:
         """Remove a job that leaves the book."""
@@ -64,6 +66,9 @@ class JobIndex:
 
     def line(self) -> tuple[Job, ...] | None:
         """Return the value for `Book.line`."""
+        if self._disordered:
+            self._line = {job.bid.id: job for job in sorted(self._line.values(), key=self._key)}
+            self._disordered = False
         return None if self._odd else tuple(self._line.values())
 
     def _key(self, job: Job) -> tuple[int, int]:
