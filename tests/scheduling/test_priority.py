@@ -42,3 +42,11 @@ def test_a_row_is_as_if_all_were_sorted_again_and_only_newcomers_are_asked_for(s
             [sum(one.units[r] for one in row.ranked[place:]) for r in range(2)] for place in range(len(row.ranked))
         ]
         assert row.after(here, ask) is row
+
+
+def test_jobs_that_come_after_all_others_are_the_last_of_equals() -> None:
+    jobs, row = [Job(bid, held=(), completion=None) for bid in BIDS], RankedJobs()
+    for end in (3, 4, 20, 23, 40):
+        row = row.after(tuple(jobs[:end]), ranked)
+        numbers = [int(one.job.bid.id) for one in row.ranked]
+        assert numbers == sorted((n for n in range(end) if n % 7), key=lambda n: (n % 3, n))

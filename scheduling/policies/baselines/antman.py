@@ -1,6 +1,6 @@
 """AntMan: guaranteed jobs, and opportunistic jobs on the remaining capacity."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -42,25 +42,25 @@ class AntMan(FixedGangs):
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start guaranteed jobs first, then the others on the remaining capacity."""
-        running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
-        if not running and floor.full:
+        running = floor.running_now(job for job in floor.ran if self.is_opportunistic(job, floor.now))
+        if not running and floor.is_full():
             return
-        waiting = floor.line
-        self._start_guaranteed(floor, waiting, running[::-1])
-        late = [job for job in waiting if self.is_opportunistic(job, floor.now)]
-        began = {task.job.bid.id: task for task in running}
+        late = [job for job in floor.line if self.is_opportunistic(job, floor.now)]
+        began = {task.job.bid.id for task in running}
+        self._start_guaranteed(floor, {job.bid.id for job in late}, running[::-1])
         for job in floor.by_arrival([*late, *(task.job for task in running)]):
+            if job.bid.id not in began and floor.is_full():
+                continue  # every waiting job takes at least one worker
             gang = self.gang(job.bid, floor)
-            if gang is None:
-                continue
-            # Every waiting job takes at least one worker.
-            if job.bid.id in began or floor.may_fit(gang, count=1):
+            if gang is not None and (job.bid.id in began or floor.may_fit(gang, count=1)):
                 _take_what_is_left(floor, floor.meet(job), gang)
 
-    def _start_guaranteed(self, floor: PassState, waiting: Iterable[Job], victims: Sequence[PassJob]) -> None:
+    def _start_guaranteed(self, floor: PassState, late: Collection[str], victims: Sequence[PassJob]) -> None:
         evictable = floor.held_by(victims)
-        for job in waiting:
-            gang = None if self.is_opportunistic(job, floor.now) else self.gang(job.bid, floor)
+        for job in floor.line:
+            if job.bid.id in late:
+                continue
+            gang = self.gang(job.bid, floor)
             if gang is not None and floor.may_fit(gang, evictable):
                 floor.start_instead(floor.meet(job), gang, (victim for victim in victims if victim.running))
                 evictable = floor.held_by(victim for victim in victims if victim.running)

@@ -106,6 +106,8 @@ class _Event:
             if over is None:
                 over = self._above() if shrink else []
                 spare = self._spare(over)
+                if self.floor.is_full(spare):
+                    return
             if self.floor.may_fit(gang, spare, count=1) and self._start(self.floor.meet(job), over):
                 self.run = [*self.run, self.floor.meet(job)]
                 over = None

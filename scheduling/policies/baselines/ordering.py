@@ -1,15 +1,14 @@
 """Baselines that order jobs by a priority key: how jobs start and preempt each other."""
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from heapq import merge
+from bisect import bisect_right, insort
+from collections.abc import Callable
 from operator import attrgetter
 
 from scheduling.book.state import Cause, Job
 from scheduling.policies.baselines.base import Baseline
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
-from scheduling.policies.baselines.priority import Priority, Ranked, RankedJobs, sums_behind
+from scheduling.policies.baselines.priority import Key, Priority, Ranked, RankedJobs, sums_behind
 
 
 class InTurn(Baseline):
@@ -36,7 +35,7 @@ class InTurn(Baseline):
         """Start jobs in order of key; no machines were released, so only jobs that were uploaded may have a place."""
         ranked = (self._ranked(task.job, floor) for task in floor.uploading() if not task.running)
         for one in sorted((one for one in ranked if one is not None), key=attrgetter("turn")):
-            if floor.full:
+            if floor.is_full():
                 return
             floor.start(floor.meet(one.job), one.of.gang)
 
@@ -48,28 +47,31 @@ class InTurn(Baseline):
         """
         # Who starts below was passed already, so no other than these can become a victim.
         running = self._running(floor)
-        ran = {id(one.job) for one in running.ranked}
-        behind = running.units_behind
-        for one in self.all_in_order(floor):
-            if id(one.job) in ran and floor.runs(one.job):
-                continue
-            worse = bisect_right(running.keys, one.turn[0])
-            victims = running.ranked[worse:]
-            if not victims and floor.full:
+        behind, line = running.units_behind, list(self._line(floor).ranked)
+        for place, one in enumerate(line, 1):
+            gang, worse = one.of.gang, bisect_right(running.keys, one.turn[0])
+            more = behind[worse] if worse < len(behind) else None
+            if more is None and floor.is_full():
                 return  # nobody behind it has anyone to stop, either
-            if floor.may_fit(one.of.gang, behind[worse] if victims else None):
-                standing = (floor.meet(victim.job) for victim in reversed(victims) if floor.runs(victim.job))
-                if floor.start_instead(floor.meet(one.job), one.of.gang, standing):
-                    none = [0] * len(floor.room.idle)
-                    behind = sums_behind([one.units if floor.runs(one.job) else none for one in running.ranked])
+            if not floor.may_fit(gang, more) or floor.start(floor.meet(one.job), gang) or more is None:
+                continue
+            rivals = [rival for rival in reversed(running.ranked[worse:]) if floor.runs(rival.job)]
+            if floor.displace(floor.meet(one.job), gang, [floor.meet(rival.job) for rival in rivals]):
+                for rival in rivals:
+                    if not floor.runs(rival.job):
+                        insort(line, rival, lo=place, key=_turn(floor))
+                none = [0] * len(floor.room.idle)
+                behind = sums_behind([one.units if floor.runs(one.job) else none for one in running.ranked])
 
-    def all_in_order(self, floor: PassState) -> Iterator[Ranked]:
-        """Yield all possible jobs in order of key, as they were before any job was started or stopped."""
-        # The order of those that wait is the same at the next event, or in the next slot where jobs age.
+    def all_in_order(self, floor: PassState) -> list[Ranked]:
+        """Return all possible jobs in order of key, as they were before any job was started or stopped."""
+        return sorted([*self._line(floor).ranked, *self._running(floor).ranked], key=_turn(floor))
+
+    def _line(self, floor: PassState) -> RankedJobs:
+        """Return the jobs that waited before the plan began, in order."""
+        # Their order is the same at the next event, or in the next slot where jobs age.
         of = (self, floor.now) if self.ages else self
-        line = floor.memory.row("line", of, floor.line, lambda job: self._ranked(job, floor))
-        both = line.ranked, self._running(floor).ranked
-        return merge(*both, key=lambda one: (one.turn, floor.admitted[one.job.bid.id]))
+        return floor.memory.row("line", of, floor.line, lambda job: self._ranked(job, floor))
 
     def _running(self, floor: PassState) -> RankedJobs:
         """Return the jobs that ran before the plan began, in order."""
@@ -79,3 +81,8 @@ class InTurn(Baseline):
         task = floor.meet(job)
         of = self.rank_of(task, floor)
         return None if of is None else Ranked((of.key, job.bid.arrival), job, of, floor.total(task))
+
+
+def _turn(floor: PassState) -> Callable[[Ranked], tuple[tuple[Key, int], int]]:
+    """Return the key that sorts jobs by priority, then by arrival, then by admission."""
+    return lambda one: (one.turn, floor.admitted[one.job.bid.id])

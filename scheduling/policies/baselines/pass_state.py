@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
+from operator import add, lt
 
 import numpy as np
 
@@ -36,8 +37,6 @@ class PassState:
         """All, in order of admission."""
         self._new = new
         self._met: dict[str, PassJob] = {}
-        self.ran = tuple(job for job in book.jobs if job.completion is not None and job.held and not job.bound)
-        """Jobs that ran when the plan began, in order of admission."""
         # Another policy may have planned ahead: here a job runs now, or waits.
         ahead = [] if self.room.falling else [task for task in self.running_now() if task.held[0].start > book.now]
         for task in ahead:
@@ -53,6 +52,11 @@ class PassState:
         line = (*waiting, *(task.job for task in ahead), *new)
         in_order = not ahead and (not new or not waiting or waiting[-1].bid.arrival <= new[0].bid.arrival)
         return line if in_order else tuple(self.by_arrival(line))
+
+    @cached_property
+    def ran(self) -> tuple[Job, ...]:
+        """Return the jobs that ran when the plan began, in order of admission."""
+        return tuple([job for job in self.jobs if job.completion is not None and job.held and not job.bound])
 
     def meet(self, job: Job) -> PassJob:
         """Return the pass job of a job that may be moved."""
@@ -91,9 +95,9 @@ class PassState:
         """Return all jobs, in order of arrival, then of admission."""
         return sorted(self.tasks, key=lambda task: task.job.bid.arrival)
 
-    def running_now(self) -> list[PassJob]:
-        """Return the jobs that ran before the plan began and still hold machines, in order of arrival."""
-        tasks = [task for task in map(self.meet, self.ran) if task.running]
+    def running_now(self, jobs: Iterable[Job] | None = None) -> list[PassJob]:
+        """Return those of `jobs`, or of all that ran before the plan began, that hold machines, in order of arrival."""
+        tasks = [task for task in map(self.meet, self.ran if jobs is None else jobs) if task.running]
         return sorted(tasks, key=lambda task: task.job.bid.arrival)
 
     def in_line(self) -> Iterator[PassJob]:
@@ -113,10 +117,10 @@ class PassState:
         """Units of each resource that it holds now, of all servers together, R numbers."""
         return task.hold.total(self.inventory, self.now)
 
-    @property
-    def full(self) -> bool:
-        """Whether not even one worker of any type has a place now."""
-        return any(have < least for have, least in zip(self.room.idle, self.memory.smallest, strict=True))
+    def is_full(self, more: Sequence[int] | None = None) -> bool:
+        """Whether all servers together have too few units for any worker, even with `more` of each resource."""
+        idle = self.room.idle if more is None else map(add, self.room.idle, more)
+        return any(map(lt, idle, self.memory.smallest))
 
     def place(self) -> tuple[int, int]:
         """Return the new job's place among the waiting jobs (0 if it runs), and the number of waiting jobs."""
@@ -166,15 +170,16 @@ class PassState:
         return bool((free >= 0).all())
 
     def start_instead(self, task: PassJob, gang: Gang, victims: Iterable[PassJob]) -> bool:
-        """Run a job, stopping victims one by one, in the order given, until the job fits.
+        """Run a job where it fits, or instead of victims as in `displace`; return whether it runs."""
+        return self.start(task, gang) or self.displace(task, gang, list(victims))
+
+    def displace(self, task: PassJob, gang: Gang, victims: Sequence[PassJob]) -> bool:
+        """Run a job that has no place, stopping victims one by one, in the order given, until it fits.
 
         Then victims that still fit on their old machines resume there, the last one stopped first. Nothing changes if
         stopping all victims would not make enough room.
         """
-        if self.start(task, gang):
-            return True
-        victims = list(victims)
-        if not self.may_fit_instead(task, gang, victims):
+        if not self._may_displace(task, gang, victims):
             return False
         stopped = []
         for victim in victims:
@@ -206,9 +211,9 @@ class PassState:
         """
         return np.array(self.room.idle, dtype=np.int64) + self.held_by(self.running_now())
 
-    def may_fit_instead(self, task: PassJob, gang: Gang, victims: Sequence[PassJob]) -> bool:
+    def _may_displace(self, task: PassJob, gang: Gang, victims: Sequence[PassJob]) -> bool:
         """Whether the job's usable servers would have room for the workers if all victims were stopped."""
-        if not victims or not self.may_fit(gang, self.held_by(victims)):
+        if not victims:
             return False
         free = self.room.free(1)
         for victim in victims:

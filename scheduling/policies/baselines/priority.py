@@ -27,6 +27,8 @@ class Priority(NamedTuple):
     """Slots that it still has to run, if the policy needs them."""
     demand: Sequence[int] = ()
     """Its demand on all servers together, R numbers, if the policy needs it."""
+    uploaded: int = 0
+    """Slot from which it can use some server, if the policy needs it."""
 
 
 FEW = 8
@@ -78,23 +80,27 @@ class OrderedJobs(Generic[One]):
         rank
             Called only for arrivals; returns None if a job is impossible.
         """
-        if len(jobs) == len(self.jobs) and all(map(is_, jobs, self.jobs)):
-            return self
+        known = len(self.jobs)
+        came, gone, place = jobs[known:], set[int](), dict[int, int]()
         # Identities are compared in C, as a look at thousands of objects takes milliseconds.
-        place = dict(zip(map(id, jobs), range(len(jobs)), strict=True))
-        before = set(map(id, self.jobs))
-        gone, fresh = before - place.keys(), place.keys() - before
+        if len(jobs) < known or not all(map(is_, self.jobs, jobs)):
+            place = dict(zip(map(id, jobs), range(len(jobs)), strict=True))
+            before = set(map(id, self.jobs))
+            gone = before - place.keys()
+            came = tuple(jobs[number] for number in sorted(place[one] for one in place.keys() - before))
+        elif not came:
+            return self
         ranked = [one for one in self.ranked if id(one.job) not in gone] if gone else list(self.ranked)
-        arrivals = (rank(jobs[number]) for number in sorted(place[one] for one in fresh))
-        came = [one for one in arrivals if one is not None]
+        arrivals = [one for one in map(rank, came) if one is not None]
 
         def turn(one: One) -> tuple[Any, int]:
-            return one.turn, place[id(one.job)]
+            # Without places, arrivals are the last of equals.
+            return one.turn, place.get(id(one.job), 0)
 
-        if len(came) > FEW:
-            ranked = sorted([*ranked, *came], key=turn)
+        if len(arrivals) > FEW:
+            ranked = sorted([*ranked, *arrivals], key=turn)
         else:
-            for one in came:
+            for one in arrivals:
                 insort_right(ranked, one, key=turn)
         return type(self)(jobs, tuple(ranked))
 

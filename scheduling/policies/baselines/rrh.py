@@ -61,16 +61,18 @@ class Rrh(FixedGangs, InTurn):
 
     def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
-        prospects, total = [*self.all_in_order(floor)], floor.inventory.total.tolist()
+        prospects, total = self.all_in_order(floor), floor.inventory.total.tolist()
         job = floor.newcomer.job
         place = next(number for number, one in enumerate(prospects) if one.job is job)
         new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
         bid, gang = new.job.bid, new.of.gang
         volume = new.of.slots * floor.memory.units(gang, gang.count).share
-        without = [] if fit_together(prospects, total) else forecast(others, total, floor.now)
-        completion = forecast(prospects, total, floor.now)[place]
-        gain = bid.utility.at(completion - bid.arrival)
-        cost = delay_cost(others, without, volume) if without else 0.0
+        server = OneServer(total, floor.now)
+        ahead = server.forecast(prospects[:place])
+        [completion] = server.copy().forecast([new])
+        gain, cost = bid.utility.at(completion - bid.arrival), 0.0
+        if not fit_together(prospects, total):
+            cost = delay_cost(others, ahead + server.forecast(prospects[place + 1 :]), volume)
         if gain - cost > self.threshold * bid.utility.value:
             return None
         if gain == 0:
@@ -93,27 +95,41 @@ class Rrh(FixedGangs, InTurn):
         # As the fraction would be rounded, without making it.
         volume = slots * units.share.numerator / units.share.denominator
         reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
-        return Priority((-reward,), gang, slots, units.demand)
+        return Priority((-reward,), gang, slots, units.demand, bid.arrival + min(bid.delay))
 
 
-def forecast(prospects: Sequence[Ranked], total: Sequence[int], now: int) -> list[int]:
-    """Forecast completions on one server with `total` units of each resource; `prospects` are in order.
+class OneServer:
+    """A server with `total` units of each resource, on which jobs begin in the order of a forecast.
 
-    Each job begins when its gang has room and it is uploaded, never before the job ahead. O(n log n).
+    Each job begins when its gang has room and it is uploaded, never before the job ahead.
     """
-    free = list(total)
-    completions: list[int] = []
-    ends: list[tuple[int, int, Sequence[int]]] = []
-    for number, one in enumerate(prospects):
-        units, bid = one.of.demand, one.job.bid
-        while not all(map(le, units, free)):
-            now, _, back = heappop(ends)
-            free = [*map(add, free, back)]
-        end = max(now, bid.arrival + min(bid.delay)) + one.of.slots
-        free = [*map(sub, free, units)]
-        heappush(ends, (end, number, units))
-        completions.append(end)
-    return completions
+
+    def __init__(self, total: Sequence[int], now: int) -> None:
+        self._free, self._now = list(total), now
+        self._ends: list[tuple[int, int, Sequence[int]]] = []
+        self._jobs = 0
+
+    def copy(self) -> "OneServer":
+        """Return an independent server with the same jobs."""
+        other = OneServer(self._free, self._now)
+        other._ends, other._jobs = list(self._ends), self._jobs
+        return other
+
+    def forecast(self, prospects: Sequence[Ranked]) -> list[int]:
+        """Let more jobs begin, in this order; return their completions. O(n log n)."""
+        free, now, ends = self._free, self._now, self._ends
+        completions = []
+        for number, one in enumerate(prospects, self._jobs):
+            units = one.of.demand
+            while not all(map(le, units, free)):
+                now, _, back = heappop(ends)
+                free = [*map(add, free, back)]
+            end = max(now, one.of.uploaded) + one.of.slots
+            free = [*map(sub, free, units)]
+            heappush(ends, (end, number, units))
+            completions.append(end)
+        self._free, self._now, self._jobs = free, now, self._jobs + len(prospects)
+        return completions
 
 
 def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
