@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import libraries
 from tests.processes import ROOT, python_env
 
 pytestmark = pytest.mark.slow
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def shell(code: str, *, var: Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", f"from django.conf import settings; {code}"]
-    return subprocess.run(command, cwd=ROOT, env=python_env(var, **env), capture_output=True, text=True, timeout=60)
+    return libraries().complete(command, env=python_env(var, **env), seconds=60)
 
 
 def test_the_public_key_is_refused_outside_the_embedded_mode(tmp_path: Path) -> None:
