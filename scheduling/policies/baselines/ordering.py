@@ -55,11 +55,11 @@ class InTurn(Baseline):
                 return  # nobody behind it has anyone to stop, either
             if not floor.may_fit(gang, more) or floor.start(floor.meet(one.job), gang) or more is None:
                 continue
-            rivals = [rival for rival in reversed(running.ranked[worse:]) if floor.runs(rival.job)]
-            if floor.displace(floor.meet(one.job), gang, [floor.meet(rival.job) for rival in rivals]):
-                for rival in rivals:
-                    if not floor.runs(rival.job):
-                        insort(line, rival, lo=place, key=_turn(floor))
+            victims = [victim for victim in reversed(running.ranked[worse:]) if floor.runs(victim.job)]
+            if floor.displace(floor.meet(one.job), gang, [floor.meet(victim.job) for victim in victims]):
+                for victim in victims:
+                    if not floor.runs(victim.job):
+                        insort(line, victim, lo=place, key=_turn(floor))
                 none = [0] * len(floor.room.idle)
                 behind = sums_behind([one.units if floor.runs(one.job) else none for one in running.ranked])
 
