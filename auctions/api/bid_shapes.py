@@ -111,12 +111,15 @@ class _DecisionOut(Answer):
     admitted = serializers.BooleanField(source="decision.admitted", help_text="Whether the bid is admitted.")
     ledger_version = number("Version of the ledger that the decision was made against.")
     slot = number("First slot that could still be sold, slot number.", source="decision.slot")
-    value = money("Value at the granted completion; 0 if rejected", source="decision.value")
+    value = money("Value at the granted or promised completion; 0 if rejected", source="decision.value")
     payment = money("Posted price of what is held; 0 where nobody pays", source="decision.payment")
     payoff = money("Value less payment", source="decision.payoff")
     reason = string("Reason of a rejection: price, no_room, impossible, worthless, expired or refused.", null=True)
     explanation = string("The decision in words.", source="decision.explanation")
     schedule = ScheduleOut(allow_null=True, help_text="The schedule; null if rejected, or without a planned start.")
+    promised_slot, promised_s, promised_at = slot_times(
+        "decision.due", "Promised completion; null if rejected, or if the machines are what is promised", null=True
+    )
     counter_offer = CounterOfferOut(
         source="decision.counter", allow_null=True, help_text="The least value that would have been admitted."
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
@@ -20,6 +22,7 @@ from auctions.models import Bid, DecisionRecord, Event, EventKind, FirstDecision
 from auctions.state.book import LiveBook
 from auctions.state.queue_rows import RecordedWork, taken, together
 from cluster.database.paging import in_pages
+from scheduling.batch.consumption import consumption_of
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Bid as CoreBid
@@ -333,7 +336,7 @@ class Replaying:
             prices = book.policy.prices(view) if self._priced else None
             done = standing.try_bid(book, candidate)
             if prices is not None and done.made is not None:
-                charged[done.sequence] = _cost(done.made.decision, prices, view) or 0.0
+                charged[done.sequence] = _cost(candidate.standing.bid, done.made.decision, prices, view) or 0.0
             return done
 
         turn = self.standing.turn(book, before=self._on_sale, failing=failing, ask=ask)
@@ -378,7 +381,7 @@ class Replaying:
         decision = self.decided(book, core, event)
         # If jobs do not pay, prices are only used to choose schedules.
         pays = self._priced and book.policy.objective is Objective.WELFARE
-        charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
+        charged = _posted_cost(book, core, decision) if pays else 0.0 if self._priced and decision.admitted else None
         again = bid.sequence in self.standing
         with policy_errors():
             book.apply_decision(core, decision, owner=bid.owner_id, again=again)
@@ -430,16 +433,22 @@ class Replaying:
         )
 
 
-def _posted_cost(book: LiveBook, decision: Decision) -> float | None:
+def _posted_cost(book: LiveBook, bid: CoreBid, decision: Decision) -> float | None:
     view = book.view()
-    return None if decision.schedule is None else _cost(decision, book.policy.prices(view), view)
+    return None if decision.schedule is None else _cost(bid, decision, book.policy.prices(view), view)
 
 
-def _cost(decision: Decision, price: Floats, view: Book) -> float | None:
-    """Return what a schedule costs at these prices, which are those of slots from the view's first one on."""
+def _cost(bid: CoreBid, decision: Decision, price: Floats, view: Book) -> float | None:
+    """Return what a decision costs at these prices, which are those of slots from the view's first one on.
+
+    That is the price of its machines; or of its least work before the promised slot, if it was promised a completion.
+    """
     if decision.schedule is None:
         return None
     first = view.now
+    if decision.due is not None:
+        work = np.array(consumption_of(bid, view.ledger).units)
+        return float(price[decision.due - 1 - first].max(axis=0) @ work)
     return float(
         sum(
             p.count * (price[p.start - first : p.end - first, p.server] @ p.machine(view.inventory).demand).sum()

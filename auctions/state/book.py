@@ -29,7 +29,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, parse
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints, Json
-from scheduling.policies.base import Policy
+from scheduling.policies.base import Objective, Policy
 from scheduling.preemptive.record import Ran
 from scheduling.preemptive.use import slots_of, units_in_use
 from scheduling.registry import POLICIES
@@ -346,10 +346,20 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int,
             held=tuple(sorted(snapshot.placements([h for h in held[bid.pk] if h.end > h.start]))),
             completion=bid.completion_slot,
             bound=POLICIES[bid.decision.policy.name].binding,
+            due=_due(bid),
             queued_from=None if held[bid.pk] else bid.start_slot,
         )
         for bid in sorted(bids, key=lambda bid: bid.decision.version)
     }
+
+
+def _due(bid: Bid) -> int | None:
+    """Return the promised completion slot of a job whose machines may change; None if nothing is promised."""
+    promises = POLICIES[bid.decision.policy.name]
+    if promises.binding or promises.objective is not Objective.WELFARE:
+        return None
+    due: int | None = parse(bid.decision.receipt)["due"]
+    return due
 
 
 def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:

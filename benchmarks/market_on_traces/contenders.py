@@ -20,7 +20,7 @@ BEFORE: Final[Mapping[str, Json]] = {
 COVERS: Final = {"dps": Covers.RIGID, "oasis": Covers.ELASTIC}
 """The schedules that a policy may choose; ANY for queues, which stop and move jobs."""
 QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman")
-MARKETS: Final = ("dps", "oasis")
+MARKETS: Final = ("dps", "oasis", "completions")
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,5 @@ def markets(policy: str) -> Iterator[Contender]:
 def contenders() -> list[Contender]:
     """Return every contender, markets first."""
     queues = [Contender(name, name, {}) for name in QUEUES]
-    return [*(one for policy in MARKETS for one in markets(policy)), *queues]
+    completions = Contender("completions", "completions", {}, StandingRule())
+    return [*markets("dps"), *markets("oasis"), completions, *queues]

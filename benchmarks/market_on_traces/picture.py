@@ -9,6 +9,7 @@ from benchmarks.market_on_traces.report import Line, lines_of
 DRAWN: Mapping[str, tuple[str, str]] = {
     "dps": ("#0b5fa5", ""),
     "dps before": ("#0b5fa5", "6 4"),
+    "completions": ("#a0126b", ""),
     "oasis": ("#b3541e", ""),
     "oasis before": ("#b3541e", "6 4"),
     "srtf": ("#2f7048", ""),

@@ -117,7 +117,7 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
         lambda own, row: over(own, row.values()),
     )  # fmt: skip
     yield verdict(
-        "by size, load >= 1: over best queue", LEAD, high,
+        "by size, load >= 1: best queue", LEAD, high,
         lambda own, row: over(own, _queues(row)), in_mean=True,
     )  # fmt: skip
     yield verdict(
@@ -138,7 +138,7 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
     ):
         yield verdict(text, wanted, mine, figure, at_least=False)
     yield verdict(
-        "retries and completions, ms a bid", RETRIES_MS, mine, lambda own, _: own.between_ms,
+        "retries and slots, ms a bid", RETRIES_MS, mine, lambda own, _: own.between_ms,
         at_least=False, in_mean=True,
     )  # fmt: skip
 

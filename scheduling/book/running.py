@@ -121,7 +121,7 @@ class RunningBook:
         """
         moves = self._allowed(decision.moves)
         if decision.admitted:
-            self._put(Job(bid, held=(), completion=None, bound=bound))
+            self._put(Job(bid, held=(), completion=None, bound=bound, due=decision.due))
             moves += (Move(bid.id, decision.schedule),)
         try:
             self._make(moves)

@@ -42,6 +42,8 @@ class Job:
     """Planned completion slot; None while the job waits in line or is paused."""
     bound: bool = False
     """True if its schedule is a promise: no policy may move it."""
+    due: int | None = None
+    """Promised completion slot of a job whose machines may change; None if nothing is promised beyond the schedule."""
     queued_from: int | None = None
     """Forecast slot in which a worker first takes one of its chunks from a queue; None if it is in no queue."""
 
@@ -67,7 +69,7 @@ class Job:
         queued = self.queued_from if self.started(now) and not self.held else None
         if schedule is not None and not schedule.placements:
             queued = schedule.start
-        return Job(self.bid, tuple(sorted(past + future)), completion, self.bound, queued)
+        return Job(self.bid, tuple(sorted(past + future)), completion, self.bound, self.due, queued)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,9 @@ class Decision:
     """The price function in force: its name and parameters."""
     moves: tuple[Move, ...] = ()
     """Changes of other jobs' plans that this decision causes. They are not part of the receipt."""
+    due: int | None = None
+    """Promised completion slot, if the machines may change until then; None if the schedule is what is promised, or
+    nothing is."""
     costs: tuple[float, ...] = field(default=(), compare=False)
     """Posted cost of each slot from the schedule's start, money; the sum is the payment. Not part of the receipt."""
 
@@ -110,6 +113,7 @@ class Decision:
         prices: Json | None = None,
         moves: Iterable[Move] = (),
         costs: Iterable[float] = (),
+        due: int | None = None,
     ) -> "Decision":
         """Create an admission with this schedule; with None the job waits in line without a start.
 
@@ -138,6 +142,7 @@ class Decision:
             prices={} if prices is None else prices,
             moves=tuple(moves),
             costs=tuple(costs),
+            due=due,
         )
 
     @classmethod
@@ -200,6 +205,7 @@ class Decision:
             "standalone_value": self.standalone_value,
             "density": list(self.density),
             "prices": self.prices,
+            **({} if self.due is None else {"due": self.due}),
         }
 
     @classmethod

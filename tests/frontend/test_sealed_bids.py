@@ -130,6 +130,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "OASiS, fluid prices": ("oasis", {**PRICED, "price": "fluid"}),
     "OASiS, paper prices of past bids": ("oasis", {**PRICED, "price": "paper"}),
     "OASiS, paper prices": ("oasis", {**PRICED, "price": "paper", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
+    "completions": ("completions", {**PRICED}),
     "weighted completion": ("weighted_completion", {}),
     "FIFO": ("fifo", {}),
     "preemptive": ("preemptive", {}),

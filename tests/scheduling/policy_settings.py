@@ -33,6 +33,10 @@ SETTINGS: dict[str, list[Json]] = {
         {"price": "fluid", "refit_every": 2, "near_share": 0.7, "sooner": 0.01},
         {"model": "chunk", "refit_every": 2, "near_share": 0.4, "sooner": 0.01},
     ],
+    "completions": [
+        {"refit_every": 3, "later": 0.0},
+        {"refit_every": 1, "later": 0.3, "near_share": 0.5, "restart": 1},
+    ],
     "weighted_completion": [
         {},
         {"planned": 1, "considered": 2, "searched": 0},
@@ -56,17 +60,22 @@ SETTINGS: dict[str, list[Json]] = {
 }
 
 
-def _rows(*objectives: Objective, exact: bool = False) -> pytest.MarkDecorator:
+def _rows(*objectives: Objective, exact: bool = False, binding: bool = False) -> pytest.MarkDecorator:
     rows = [(name, one) for name, many in SETTINGS.items() for one in many if POLICIES[name].objective in objectives]
     if exact:
         rows = [(name, one) for name, one in rows if one.get("model") != "chunk"]
+    if binding or exact:
+        rows = [(name, one) for name, one in rows if POLICIES[name].binding]
     return pytest.mark.parametrize(("name", "parameters"), rows)
 
 
 each_policy = _rows(*Objective)
 each_auction = _rows(Objective.WELFARE)
+each_auction_of_machines = _rows(Objective.WELFARE, binding=True)
+"""Those that sell machines, not completions."""
 each_exact_auction = _rows(Objective.WELFARE, exact=True)
-"""Those whose answer is the best schedule there is. Whole chunks are not: who states other chunks is rounded better."""
+"""Those whose answer is the best schedule there is. Whole chunks and completions are not: who states other chunks is
+rounded better."""
 each_auction_in_money = pytest.mark.parametrize(
     ("name", "parameters"),
     [("dps", one) for one in SETTINGS["dps"] if one.get("price") != "paper"]

@@ -17,7 +17,12 @@ from scheduling.model.utility import Step
 from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 from tests.draws import rounds
-from tests.scheduling.policy_settings import each_auction, each_auction_in_money, each_exact_auction
+from tests.scheduling.policy_settings import (
+    each_auction,
+    each_auction_in_money,
+    each_auction_of_machines,
+    each_exact_auction,
+)
 from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
@@ -63,7 +68,7 @@ def test_every_bid_is_either_admitted_at_a_profit_or_rejected_with_a_reason(
             assert (decision.counter is not None or hopeless) == (decision.reason is Reason.PRICE)
 
 
-@each_auction
+@each_auction_of_machines
 @quick
 @given(seed=seeds)
 def test_the_payment_is_the_posted_price_of_what_is_held(name: str, parameters: Json, seed: int) -> None:
@@ -200,7 +205,7 @@ def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: 
             there.ledger.commit(one.schedule)
 
 
-@each_auction
+@each_auction_of_machines
 @quick
 @given(seed=seeds, slots=st.integers(1, 4))
 def test_prices_are_finite_never_negative_and_rise_with_use(name: str, parameters: Json, seed: int, slots: int) -> None:
@@ -232,7 +237,8 @@ def true_payoff(bid: Bid, decision: Decision, inventory: Inventory) -> float:
         assert_whole(bid, decision, inventory)
     except AssertionError:
         return -decision.payment
-    return bid.utility.at(decision.schedule.completion - bid.arrival) - decision.payment
+    complete_by = decision.due or decision.schedule.completion
+    return bid.utility.at(complete_by - bid.arrival) - decision.payment
 
 
 @each_exact_auction

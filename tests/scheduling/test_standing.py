@@ -115,7 +115,8 @@ def test_jobs_of_standing_bids_are_whole_and_counted_once(name: str, parameters:
         if decision.admitted and policy.objective is Objective.WELFARE:
             assert decision.schedule is not None
             assert decision.schedule.start >= decision.slot >= bid.arrival
-            assert decision.value == bid.utility.at(decision.schedule.completion - bid.arrival)
+            complete_by = decision.due or decision.schedule.completion
+            assert decision.value == bid.utility.at(complete_by - bid.arrival)
             assert 0 <= decision.payment < decision.value <= decision.standalone_value * (1 + 1e-12)
 
 
