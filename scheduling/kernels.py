@@ -12,6 +12,7 @@ from scheduling.best_response.elastic import kernel as elastic
 from scheduling.best_response.rigid import kernel as rigid
 from scheduling.offline import duality
 from scheduling.policies.base import Policy
+from scheduling.policies.completions import Completions
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.preemptive import Preemptive
@@ -70,6 +71,8 @@ def needed_by(policy: Policy) -> tuple[Group, ...]:
             return (RIGID, FLUID) if price == "fluid" else (RIGID,)
         case Oasis(price=price):
             return (ELASTIC, FLUID) if price == "fluid" else (ELASTIC,)
+        case Completions():
+            return (PLANNER,)
         case WeightedCompletion(lambda_=base):
             return (PLANNER, RIGID) if base > 1 else (PLANNER,)
         case Preemptive():
