@@ -1,8 +1,9 @@
 """A_maxweight at price 0: plans whole batches of jobs in one call, each job with its earliest completion."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +31,36 @@ class Search:
     """Number of jobs whose plan is improved."""
     effort: int
     """Limit of its cost, cells of tables: about a nanosecond each."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The bids that were placed; their schedules are built when they are asked for."""
+
+    rows: Mapping[str, int]
+    """Row of each placed bid in `out`, by bid id."""
+    out: BatchPlan
+    start: int
+    """The slot from which `out` counts."""
+
+    @cached_property
+    def completions(self) -> dict[str, int]:
+        """Completion slot of each placed bid."""
+        ends = self.out.end.tolist()
+        return {name: self.start + ends[row] for name, row in self.rows.items()}
+
+    def schedule(self, name: str) -> Schedule:
+        """Return the schedule of a placed bid."""
+        return _schedule(self.out, self.rows[name], self.start)
+
+    def schedules(self) -> dict[str, Schedule]:
+        """Return all schedules."""
+        return {name: self.schedule(name) for name in self.rows}
+
+
+def place_batch(bids: Sequence[Bid], ledger: Ledger, window: tuple[int, int], freed: Iterable[Placement]) -> Placed:
+    """Place jobs as `plan_batch` does in one window."""
+    return _plan(bids, ledger, [window], _free(ledger, freed))
 
 
 def plan_batch(
@@ -81,9 +112,10 @@ def plan_batch(
     ----------
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
-    free = ledger.inventory.capacity - ledger.used
-    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
-    return _plan(bids, ledger, windows, free, only, later, search)
+    placed = _plan(bids, ledger, windows, _free(ledger, freed), later, search)
+    if only is None:
+        return placed.schedules()
+    return {only: placed.schedule(only)} if only in placed.rows else {}
 
 
 def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
@@ -92,14 +124,21 @@ def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | N
     If only resources in use have a price, no schedule costs less.
     """
     free = np.where(ledger.used == 0, ledger.inventory.capacity, 0)
-    return _plan([bid], ledger, [(first, end)], free).get(bid.id)
+    return _plan([bid], ledger, [(first, end)], free).schedules().get(bid.id)
 
 
 def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     """Return the schedule of earliest completion on the empty cluster; None if the job does not fit."""
     slots = ledger.end - ledger.start
     free = np.repeat(ledger.inventory.capacity[None], slots, axis=0)
-    return _plan([bid], ledger, [(ledger.start, ledger.end)], free).get(bid.id)
+    return _plan([bid], ledger, [(ledger.start, ledger.end)], free).schedules().get(bid.id)
+
+
+def _free(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
+    """Return the units that are free if these placements count as free, T x S x R, a new array."""
+    free: Ints = ledger.inventory.capacity - ledger.used
+    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
+    return free
 
 
 def _plan(
@@ -107,14 +146,13 @@ def _plan(
     ledger: Ledger,
     windows: Iterable[tuple[int, int]],
     free: Ints,
-    only: str | None = None,
     later: int | None = None,
     search: Search | None = None,
-) -> dict[str, Schedule]:
+) -> Placed:
     """Plan on free capacity T x S x R, which is modified."""
     spans = [(max(first - ledger.start, 0), min(end, ledger.end) - ledger.start) for first, end in windows]
     if not bids or not spans:
-        return {}
+        return Placed({}, _nothing(0, free.shape[1]), ledger.start)
     cluster = _cluster_of(ledger)
     start = ledger.start
     batch, most = cluster.batch(bids, start)
@@ -129,8 +167,7 @@ def _plan(
         batch.complete[:] = 0
         later -= int(((out.worker >= 0) & (out.start > within[0, 0])).sum())
         plan(tables, batch, within, later, UNLIMITED, out)
-    placed = ((j, bids[j].id) for j in np.flatnonzero(out.worker >= 0).tolist())
-    return {name: _schedule(out, j, start) for j, name in placed if only is None or name == only}
+    return Placed({bids[j].id: j for j in np.flatnonzero(out.worker >= 0).tolist()}, out, start)
 
 
 def _improve(

@@ -5,7 +5,7 @@ and move the job as long as the promised slot is kept. docs/algorithms/completio
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import plan_alone, plan_batch
+from scheduling.batch.planner import Placed, place_batch, plan_alone
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import CounterOffer, Decision, Move, Reason
@@ -59,7 +59,7 @@ class Kept(NamedTuple):
 
     number: int
     """Slots after the first one of the offer."""
-    plan: dict[str, Schedule]
+    plan: Placed
 
 
 @dataclass(frozen=True)
@@ -136,23 +136,23 @@ class Promises:
         plan = self.kept(bid, self.book.ledger.end)
         if plan is None:
             return None
-        low, found = 1, Kept(plan[bid.id].completion - offer.first, plan)
+        low, found = 1, Kept(plan.completions[bid.id] - offer.first, plan)
         while low < found.number:
             middle = (low + found.number) // 2
             plan = self.kept(bid, offer.first + middle)
             if plan is None:
                 low = middle + 1
             else:
-                found = Kept(plan[bid.id].completion - offer.first, plan)
+                found = Kept(plan.completions[bid.id] - offer.first, plan)
         return found
 
-    def kept(self, bid: Bid, promised: int) -> dict[str, Schedule] | None:
+    def kept(self, bid: Bid, promised: int) -> Placed | None:
         """Return a plan that keeps every promise and the bid's, and stops few jobs; None if none was found."""
         counts = [count for count in STOPS if count < len(self.running)]
         plans = (self.plan(bid, promised, stops=count) for count in (*counts, len(self.running)))
         return next((plan for plan in plans if plan is not None), None)
 
-    def plan(self, bid: Bid, promised: int, *, stops: int) -> dict[str, Schedule] | None:
+    def plan(self, bid: Bid, promised: int, *, stops: int) -> Placed | None:
         """Return a plan with the bid complete by the promised slot; None if it would break a promise.
 
         At most `stops` running jobs are stopped, the last promises first, and only those later than the bid's.
@@ -160,11 +160,11 @@ class Promises:
         stopped = [job for job in self.running[:stops] if due(job) > promised]
         placed = self.place([*self.waiting, *stopped], new=(promised, bid))
         moved = [job for job in (*self.waiting, *stopped) if job.completion is not None]
-        if any(breaks(job, placed) for job in moved) or bid.id not in placed or placed[bid.id].completion > promised:
+        if any(breaks(job, placed) for job in moved) or placed.completions.get(bid.id, NEVER) > promised:
             return None
         return placed
 
-    def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> dict[str, Schedule]:
+    def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
         book, closed = self.book, self.book.ledger.closed
         rows = [(due(job), i, self.rests[job.bid.id]) for i, job in enumerate(jobs)]
@@ -172,10 +172,11 @@ class Promises:
             rows.append((new[0], len(rows), new[1]))
         rows.sort(key=lambda row: row[:2])
         freed = [p for job in jobs for p in job.held if p.server not in closed]
-        return plan_batch([bid for _, _, bid in rows], book.ledger, [(book.now, book.ledger.end)], freed=freed)
+        return place_batch([bid for _, _, bid in rows], book.ledger, (book.now, book.ledger.end), freed)
 
-    def moves(self, plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
+    def moves(self, placed: Placed) -> tuple[Move, ...]:
         """Return the moves of jobs whose schedule differs under a plan, in order of admission."""
+        plan = placed.schedules()
         changed = (
             (job, plan[job.bid.id]) for job in self.jobs if job.bid.id in plan and _differs(job, plan[job.bid.id])
         )
@@ -244,7 +245,7 @@ class Completions(LearnedPricePolicy):
                 counter=counter,
                 prices=prices,
             )
-        new, promised = found.plan[bid.id], offer.first + found.number
+        new, promised = found.plan.schedule(bid.id), offer.first + found.number
         value, payment = bid.utility.at(promised - bid.arrival), float(offer.costs[found.number])
         text = (
             f"Admitted: it is complete by slot {promised}, which is worth {value:.2f} and costs {payment:.2f} at the "
@@ -276,7 +277,7 @@ class Completions(LearnedPricePolicy):
                 return None
             first = promises.soonest(bid, offer)
             found = None if first is None else self._promised(bid, offer, first, promises)
-            return None if found is None else Grant(found.plan[bid.id], float(offer.costs[found.number]))
+            return None if found is None else Grant(found.plan.schedule(bid.id), float(offer.costs[found.number]))
 
         return granted
 
@@ -341,7 +342,7 @@ class Completions(LearnedPricePolicy):
         slot = offer.first + then.number
         offered, enough = f"{bid.utility.value:.2f}", f"{least + CENT:.2f}"
         text += f" It offered {offered}; {enough} would have been admitted, complete by slot {slot}."
-        return Reason.PRICE, text, CounterOffer(least, then.plan[bid.id].start, slot)
+        return Reason.PRICE, text, CounterOffer(least, then.plan.schedule(bid.id).start, slot)
 
 
 def due(job: Job) -> int:
@@ -349,9 +350,10 @@ def due(job: Job) -> int:
     return NEVER if job.due is None else job.due
 
 
-def breaks(job: Job, plan: Mapping[str, Schedule]) -> bool:
+def breaks(job: Job, placed: Placed) -> bool:
     """Return whether a plan completes a planned job after its promised slot, or later than now if that is late."""
-    return job.bid.id not in plan or plan[job.bid.id].completion > max(due(job), job.completion or 0)
+    completion = placed.completions.get(job.bid.id)
+    return completion is None or completion > max(due(job), job.completion or 0)
 
 
 def runs(job: Job, now: int) -> bool:
