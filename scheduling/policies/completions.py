@@ -109,7 +109,7 @@ class Promises:
             for p in job.held:
                 length = p.end - max(p.start, book.now)
                 if length > 0:
-                    work[at] += length * p.count * np.array(p.machine(book.inventory).demand)
+                    work[at] += length * p.units(book.inventory)
         room = np.arange(slots + 1)[:, np.newaxis] * capacity
         share = np.divide(work.cumsum(axis=0), room, out=np.zeros_like(work), where=room > 0)
         fullest = np.minimum(1.0, np.maximum.accumulate(share[::-1], axis=0)[::-1])
