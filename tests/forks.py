@@ -246,6 +246,8 @@ def _report(handle: int, child: int, status: int) -> None:
 def _become(command: list[str], env: Mapping[str, str], files: Sequence[int]) -> list[str]:
     """Give this child its session, files and environment; return its command."""
     os.setsid()
+    # A shell starts what it runs in the background with this signal ignored; the code under test is not to inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)

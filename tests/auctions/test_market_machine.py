@@ -256,3 +256,18 @@ def test_nothing_that_people_do_breaks_what_must_always_be_true(monkeypatch: pyt
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.django_db
+def test_a_standing_bid_that_ends_under_another_policy_is_none_of_its_bids(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch)
+    machine = MarketMachine()
+    machine.open()
+    machine.quote_then_submit(epochs=2, value=UNLUCKY)
+    machine.submit(epochs=6, stands=1e6, utility={"form": "linear", "zero_at_s": 900}, value=20.0)
+    machine.quote_then_submit(epochs=1, value=UNLUCKY)
+    machine.change_policy(choice=("faulty_fifo", {"first_bad": 0, "good": 10**6}))
+    machine.let_time_pass(seconds=400.0)
+    machine.quote_then_submit(epochs=4, value=300.0)
+    assert Bid.objects.filter(market=machine.market, sequence=2, state="rejected").exists(), "it stood and ended"
+    machine.teardown()

@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+from django.db.models import Max
 
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
@@ -67,7 +68,12 @@ def assert_the_same_policy_changes_nothing(market: Market) -> None:
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
     event = Event.objects.filter(market=market, kind=EventKind.POLICY).latest("version")
     record = Record.of(market)
-    first = DecisionRecord.objects.filter(bid__market=market, version__gt=event.version).order_by("version").first()
+    # A standing bid of before may have ended since, beside bids that an earlier policy decided: all of them are before.
+    kinds = (EventKind.ADMITTED, EventKind.REJECTED, EventKind.STANDING)
+    decided = Event.objects.filter(market=market, kind__in=kinds, version__lt=event.version)
+    earlier = decided.aggregate(last=Max("bid__sequence"))["last"] or 0
+    since = DecisionRecord.objects.filter(bid__market=market, bid__sequence__gt=earlier, version__gt=event.version)
+    first = since.order_by("bid__sequence").first()
     if first is None:
         return
     policy = make_policy(chosen.name, chosen.parameters)
