@@ -183,7 +183,21 @@ def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
         return False
     if _is_old(tables, m, start, end):
         recompute(tables, m, start, end)
+        if row == n and tables.largest[m, row, start] < end:
+            _rule_out(tables, m, n, start)
     return bool(tables.largest[m, row, start] >= end)
+
+
+@inner
+def _rule_out(tables: CapacityTables, m: int, n: int, start: int) -> None:
+    """Lower the bounds of windows from later slots if no server has room in the slot that ends the one from `start`."""
+    largest = tables.largest[m, n]
+    first = end = largest[start]
+    while end < tables.clock[1] and tables.room[m, end].max() < n:
+        end += 1
+    if end > first:
+        for a in range(start + 1, end):
+            largest[a] = min(largest[a], max(a, first))
 
 
 @inner

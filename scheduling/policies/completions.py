@@ -148,21 +148,21 @@ class Promises:
 
     def kept(self, bid: Bid, promised: int) -> Placed | None:
         """Return a plan that keeps every promise and the bid's, and stops few jobs; None if none was found."""
-        counts = [count for count in STOPS if count < len(self.running)]
-        plans = (self.plan(bid, promised, stops=count) for count in (*counts, len(self.running)))
+        later = sum(due(job) > promised for job in self.running)
+        counts = sorted({min(count, later) for count in (*STOPS, later)})
+        plans = (self.plan(bid, promised, stops=count) for count in counts)
         return next((plan for plan in plans if plan is not None), None)
 
     def plan(self, bid: Bid, promised: int, *, stops: int) -> Placed | None:
         """Return a plan with the bid complete by the promised slot; None if it would break a promise.
 
-        At most `stops` running jobs are stopped, the last promises first, and only those later than the bid's.
+        The `stops` running jobs with the latest promises are stopped.
         """
-        stopped = [job for job in self.running[:stops] if due(job) > promised]
-        placed = self.place([*self.waiting, *stopped], new=(promised, bid))
-        moved = [job for job in (*self.waiting, *stopped) if job.completion is not None]
-        if any(breaks(job, placed) for job in moved) or placed.completions.get(bid.id, NEVER) > promised:
+        moved = [*self.waiting, *self.running[:stops]]
+        placed = self.place(moved, new=(promised, bid))
+        if placed.completions.get(bid.id, NEVER) > promised:
             return None
-        return placed
+        return None if any(breaks(job, placed) for job in moved if job.completion is not None) else placed
 
     def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
