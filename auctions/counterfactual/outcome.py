@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from auctions.domain.refunds import Refund, undelivered
+from auctions.domain.refunds import Refund, machine_slots, undelivered, undelivered_share
 from auctions.models import BidState
 from scheduling.book.state import Job
 from scheduling.model.decision import Decision
+from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.utility import Utility
 
 NEVER: Final = 2**40
@@ -37,8 +38,10 @@ class Outcome:
     """Refund of a failed job, money."""
     costs: tuple[float, ...] = ()
     """Posted cost of each slot of the granted schedule; empty if jobs do not pay, or if not known."""
-    granted: tuple[int, int] | None = None
-    """First slot and completion of the granted schedule."""
+    schedule: Schedule | None = None
+    """The granted schedule."""
+    held: tuple[Placement, ...] = ()
+    """All placements of the job by its present plan, past and future."""
     kept_from: int | None = None
     """Slot from which on the promise is kept with other machines."""
 
@@ -52,12 +55,17 @@ class Outcome:
             explanation=decision.explanation,
             receipt_value=decision.value,
             costs=decision.costs,
-            granted=None if decision.schedule is None else (decision.schedule.start, decision.schedule.completion),
+            schedule=decision.schedule,
         )
 
+    @property
+    def granted(self) -> tuple[int, int] | None:
+        """First slot and completion of the granted schedule; None if there is none."""
+        return None if self.schedule is None else (self.schedule.start, self.schedule.completion)
+
     def plan(self, job: Job) -> None:
-        """Set start and completion to those of the job's present plan."""
-        self.start, self.completion = job.start, job.completion
+        """Set start, completion and machines to those of the job's present plan."""
+        self.start, self.completion, self.held = job.start, job.completion, job.held
 
     def end(self, state: BidState, slot: int) -> None:
         """Record that it was withdrawn, quarantined, cancelled or failed in this slot."""
@@ -65,12 +73,13 @@ class Outcome:
 
     def pay_back(self, how: Refund, slot: int) -> None:
         """Set the refund of a job that fails in this slot, by the rules of `auctions.domain.refunds`."""
-        if how is Refund.UNDELIVERED and self.granted is not None:
-            start, completion = self.granted
+        if how is Refund.UNDELIVERED and self.schedule is not None:
             cut = slot if self.kept_from is None else min(slot, self.kept_from)
-            # If no costs were stored, all slots count the same.
-            costs = [*self.costs] or [self.payment / (completion - start)] * (completion - start)
-            self.refund = undelivered(costs, paid=self.payment, start=start, cut=cut)
+            if self.costs:
+                self.refund = undelivered(self.costs, paid=self.payment, start=self.schedule.start, cut=cut)
+            else:
+                delivered = machine_slots([(p.count, p.start, p.end) for p in self.held], until=cut)
+                self.refund = undelivered_share(delivered, self.schedule, paid=self.payment)
         else:
             self.refund = self.payment if how is Refund.FULL else 0.0
 

@@ -142,7 +142,7 @@ class ReplayedMarket(Replaying):
             return
         policy.check(book.snapshot.inventory)
         check_line(policy, book.view().jobs)
-        book.policy = policy
+        book.choose(policy)
         self._note(book, self._replan(book, Cause.CHANGED).moves)
 
     def apply(self, event: Event) -> Step | None:
@@ -378,4 +378,4 @@ def without_room(book: LiveBook, snapshot: InventorySnapshot) -> list[str]:
 
 def _stays(job: Job, *, now: int, binding: bool) -> bool:
     """Return whether a job keeps what it holds under a new inventory (`planning.rebased` plans the others again)."""
-    return binding or job.bound or job.started(now)
+    return binding or job.bound or job.due is not None or job.started(now)

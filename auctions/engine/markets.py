@@ -20,7 +20,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
-BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)
+PROMISING = tuple(name for name, kind in POLICIES.items() if kind.binding or kind.keeps_slots)
 """Policies whose schedules are promises."""
 
 
@@ -107,7 +107,7 @@ def _broken_promises(
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
     if not all_stay:
         # Jobs that have not started and were promised nothing are planned again.
-        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=BINDING))
+        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=PROMISING))
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     if not holdings:
         return []

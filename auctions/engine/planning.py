@@ -100,9 +100,10 @@ def rebased(
 
     A job that holds a server that is out of service from now on loses all its machines. If the job has a promise, the
     promise is kept with other machines where possible, so that the job is complete by the promised slot; otherwise
-    the job fails. A job without a promise waits for a plan again and keeps its progress. Jobs without a promise that
-    have not started wait for a plan again, too. The policy then plans these jobs again. If planning fails, jobs that
-    have not started keep their plans where these are still feasible.
+    the job fails. So does a job that was promised a slot of completion, if the policy finds no plan that keeps it. A
+    job without a promise waits for a plan again and keeps its progress. Jobs without a promise that have not started
+    wait for a plan again, too. The policy then plans these jobs again. If planning fails, jobs that have not started
+    keep their plans where these are still feasible.
 
     `offers` holds the offers of the book's jobs, by the bid's id. `ask` lets the policy plan again, and `keep` lets it
     keep one promise.
@@ -125,9 +126,15 @@ def rebased(
     new = book.rebased(snapshot, offers)
     kept, failed, unkept = _keep(new, {job.bid.id: job.completion for job in broken}, keep)
     planned = ask(new, Cause.CHANGED)
+    # Where planning failed nobody knows which slots cannot be kept: those jobs wait for the next plan.
+    late = () if planned.failed else tuple(name for name, job in new.running.jobs.items() if _has_no_plan(job))
+    for name in late:
+        new.end(name)
+    failed = tuple(name for name in book.running.jobs if name in {*failed, *late})
     stay = () if planned.failed is None else _stay(new, book.snapshot, [job for job in loose if job not in lost])
     again = {move.job for move in (*planned.moves, *stay)}
-    moves = (*(move for move in back if move.job not in again), *done, *kept, *planned.moves, *stay)
+    back = tuple(move for move in back if move.job not in again and move.job not in late)
+    moves = (*back, *done, *kept, *planned.moves, *stay)
     return Rebased(new, replace(planned, moves=moves), failed, unkept)
 
 
@@ -159,9 +166,14 @@ def hit(book: LiveBook, snapshot: InventorySnapshot) -> list[str]:
     return [name for name, job in jobs.items() if any(p.server in gone and p.end > now for p in job.held)]
 
 
+def _has_no_plan(job: Job) -> bool:
+    """Return whether a job was promised a slot of completion, and no plan keeps it."""
+    return job.due is not None and not job.bound and job.completion is None
+
+
 def _is_free(job: Job, now: int) -> bool:
     """Return whether a job may be planned again although its servers are in service: no promise, and not started."""
-    return bool(job.held) and not job.bound and not job.started(now)
+    return bool(job.held) and not job.bound and job.due is None and not job.started(now)
 
 
 def _keep(

@@ -29,7 +29,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
         book = caught_up(held, moment)  # slots that began before now had the old policy's prices
         policy.check(book.snapshot.inventory)
         check_line(policy, book.view().jobs)
-        book.policy = policy
+        book.choose(policy)
         planned = planning.plan(book, Cause.CHANGED)
         chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, planned=planned)
         book.policy_id = chosen.pk
@@ -48,6 +48,9 @@ def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
     waiting = [job for job in jobs if job.completion is None]
     if policy.binding and waiting:
         raise InvalidField("name", f"{policy.name} plans nothing, and {len(waiting)} jobs wait in line for a plan")
+    if not policy.keeps_slots and any(job.due is not None for job in waiting):
+        text = f"{policy.name} keeps no promised slots, and jobs that were promised one wait in line for a plan"
+        raise InvalidField("name", text)
     strange = sorted({str(job.bid.architecture) for job in waiting} - {str(known) for known in policy.architectures})
     if strange:
         raise InvalidField("name", f"{policy.name} does not run {', '.join(strange)} jobs, and some wait in line")

@@ -371,7 +371,7 @@ class Replaying:
             )
             return self._step(event, ())
         book = self.at(event.slot)
-        book.policy = policy
+        book.choose(policy)
         return self._step(event, self.planned(book, Cause.CHANGED, event).moves)
 
     def settled(self, event: Event, bid: Bid) -> Step:

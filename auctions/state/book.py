@@ -29,7 +29,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, parse
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints, Json
-from scheduling.policies.base import Objective, Policy
+from scheduling.policies.base import Policy
 from scheduling.preemptive.record import Ran
 from scheduling.preemptive.use import slots_of, units_in_use
 from scheduling.registry import POLICIES
@@ -77,6 +77,11 @@ class LiveBook:
     def view(self) -> Book:
         """Return the part of the book that the policy may read."""
         return self.running.view()
+
+    def choose(self, policy: Policy) -> None:
+        """Let another policy decide. Unless it keeps promised slots, jobs with such a promise keep their machines."""
+        self.policy = policy
+        self.running.bind(not policy.keeps_slots)
 
     def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int, again: bool = False) -> None:
         """Apply the moves of a decision, reserve what it granted, and add the bid to the history used by prices.
@@ -299,7 +304,7 @@ def _own_copy(market: Market) -> LiveBook | None:
 def rebuild(market: Market, *, now: int) -> LiveBook:
     """Rebuild the book from rows, in a few queries."""
     snapshot, chosen = snapshot_in_force(market), PolicyVersion.in_force(market.pk)
-    known = _jobs(market, snapshot, now=now)
+    known = _jobs(market, snapshot, now=now, keeps_slots=POLICIES[chosen.name].keeps_slots)
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = snapshot.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
@@ -330,7 +335,7 @@ def core_in_force(bid: Bid, market: Market, snapshot: InventorySnapshot) -> Core
     return core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
-def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int, Job]:
+def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int, keeps_slots: bool) -> dict[int, Job]:
     """Return jobs that are not over or still hold machines, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds one slot more than the job needs.
@@ -340,7 +345,7 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int,
     held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
         held[pk].append(Holding(*row))
-    return {
+    jobs = {
         bid.pk: Job(
             bid=core_in_force(bid, market, snapshot),
             held=tuple(sorted(snapshot.placements([h for h in held[bid.pk] if h.end > h.start]))),
@@ -351,12 +356,14 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int,
         )
         for bid in sorted(bids, key=lambda bid: bid.decision.version)
     }
+    if keeps_slots:
+        return jobs
+    return {pk: job if job.due is None else replace(job, bound=True) for pk, job in jobs.items()}
 
 
 def _due(bid: Bid) -> int | None:
     """Return the promised completion slot of a job whose machines may change; None if nothing is promised."""
-    promises = POLICIES[bid.decision.policy.name]
-    if promises.binding or promises.objective is not Objective.WELFARE:
+    if not POLICIES[bid.decision.policy.name].keeps_slots:
         return None
     due: int | None = parse(bid.decision.receipt)["due"]
     return due

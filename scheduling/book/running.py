@@ -5,7 +5,7 @@ Live markets, replays and simulations all use these methods, so their results ca
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduling.book.job_index import JobIndex
 from scheduling.book.ledger import Ledger
@@ -148,6 +148,11 @@ class RunningBook:
             If a job is not in the book, is bound, or is named twice, or if its slots are not in order.
         """
         self._make(self._allowed(moves))
+
+    def bind(self, bound: bool) -> None:
+        """Bind jobs with a promised slot to the machines that they hold, or let the policy move them again."""
+        for job in [job for job in self.jobs.values() if job.due is not None and job.bound is not bound]:
+            self._put(replace(job, bound=bound))
 
     def lose(self, job_id: str) -> Job:
         """Release all that a job holds from now on, promised or not; the job stays in the book."""

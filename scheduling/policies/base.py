@@ -40,6 +40,8 @@ class Policy(Protocol):
     """Architectures of the jobs that the policy can run."""
     binding: bool
     """True if a granted schedule is a promise and never moves. False if a job that has not started may move."""
+    keeps_slots: bool
+    """True if it plans jobs so that slots of completion that were promised earlier are kept."""
     queues: bool
     """True if chunks wait in the queues of shared workers; False if machines are reserved for slots."""
     pause: int
@@ -96,6 +98,7 @@ class PolicyBase:
 
     architectures = frozenset({Architecture.PS})
     binding = False
+    keeps_slots = False
     queues = False
     pause = 0
 

@@ -174,6 +174,24 @@ class Promises:
         freed = [p for job in jobs for p in job.held if p.server not in closed]
         return place_batch([bid for _, _, bid in rows], book.ledger, (book.now, book.ledger.end), freed)
 
+    def saved(self) -> Placed:
+        """Return a plan that keeps all promises and stops few running jobs.
+
+        If none is found, no running job is stopped, and jobs without machines are placed beside all others. A job that
+        would be late then gets no plan, beginning with the first promise, until nobody is late.
+        """
+        for stops in sorted({min(count, len(self.running)) for count in (*STOPS, len(self.running))}):
+            jobs = (*self.waiting, *self.running[:stops])
+            placed = self.place(jobs)
+            if not any(is_late(job, placed) for job in jobs):
+                return placed
+        jobs = tuple(sorted((job for job in self.waiting if job.completion is None), key=due))
+        placed = self.place(jobs)
+        while late := [job for job in jobs if is_late(job, placed)]:
+            jobs = tuple(job for job in jobs if job is not late[0])
+            placed = self.place(jobs)
+        return placed
+
     def moves(self, placed: Placed) -> tuple[Move, ...]:
         """Return the moves of jobs whose schedule differs under a plan, in order of admission."""
         plan = placed.schedules()
@@ -206,6 +224,7 @@ class Completions(LearnedPricePolicy):
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"
     architectures = frozenset(Architecture)
     binding = False
+    keeps_slots = True
 
     @property
     def exact(self) -> bool:
@@ -284,13 +303,16 @@ class Completions(LearnedPricePolicy):
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan jobs that do not run again, in order of their promises, when something ended or changed.
 
-        A plan that would break a promise that is kept now is not made. Jobs that lost their machines are planned as
-        early as possible, even if that is too late.
+        A plan that would break a promise that is kept now is not made. If servers or the policy changed, jobs that run
+        may be stopped for those without machines, and jobs whose promises cannot be kept get no plan. At other times
+        jobs without machines are planned as early as possible, even if that is too late.
         """
         promises = self.promises(book)
         without = any(job.completion is None for job in promises.waiting)
         if not promises.waiting or (cause is Cause.SLOT and not without):
             return ()
+        if cause is Cause.CHANGED:
+            return promises.moves(promises.saved())
         placed = promises.place(promises.waiting)
         broken = any(job.completion is not None and breaks(job, placed) for job in promises.waiting)
         if broken and without:
@@ -354,6 +376,11 @@ def breaks(job: Job, placed: Placed) -> bool:
     """Return whether a plan completes a planned job after its promised slot, or later than now if that is late."""
     completion = placed.completions.get(job.bid.id)
     return completion is None or completion > max(due(job), job.completion or 0)
+
+
+def is_late(job: Job, placed: Placed) -> bool:
+    """Return whether a plan breaks what a job was promised, or has planned already."""
+    return (job.due is not None or job.completion is not None) and breaks(job, placed)
 
 
 def runs(job: Job, now: int) -> bool:

@@ -48,6 +48,7 @@ class LastComeFirst:
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset({Architecture.RING})
     binding = False
+    keeps_slots = False
     queues = False
     pause = 0
 
