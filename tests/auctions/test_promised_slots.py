@@ -1,7 +1,11 @@
 """Promised slots of completion when servers, the policy or jobs change: kept, or the job fails and is paid back."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 
 from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
@@ -155,3 +159,13 @@ def test_a_server_that_returns_breaks_no_plan(market: Market, alice: User) -> No
         assert bid.completion_slot is not None
         assert bid.completion_slot <= due(bid)
     assert_clean(market)
+
+
+def test_the_receipt_and_rest_state_the_promised_slot(market: Market, alice: User, client: Client) -> None:
+    bid = promised(market, alice, slots=4, by=12)
+    client.force_login(alice)
+    assert client.get("/api/v1/clusters/lab/bids/1").json()["decision"]["promised_slot"] == due(bid)
+    page = client.get(reverse("bid", args=["lab", 1])).text
+    shown = re.search("<dt>Promised by</dt><dd>(.*?)</dd>", page)
+    assert shown is not None
+    assert f"slot\N{NO-BREAK SPACE}{due(bid)}" in shown[1]
