@@ -33,7 +33,7 @@ def market(db: None) -> Market:
 
 
 def promised(market: Market, owner: User, *, slots: int, by: int, value: float = 500.0) -> Bid:
-    """A bid on half a server at least for so many slots, worth something until slot `by`, which it is promised."""
+    """A bid that takes this number of slots on a server, worth something until slot `by`, which it is promised."""
     utility: Json = {"form": "step", "value": value, "deadline_s": by * SLOT_S}
     bid = submit(market, owner, value, epochs=slots, utility=utility)
     decision_queue.process_pending(market.pk)
