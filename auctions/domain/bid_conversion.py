@@ -15,12 +15,18 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.utilities import core_utility
 from auctions.models import PolicyVersion
 from cluster import units
+from cluster.database.prepared import Prepared
 from cluster.models import Cluster
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.utility import utility_from_json
 from scheduling.registry import POLICIES
+
+_POLICY = Prepared(
+    lambda cluster: PolicyVersion.objects.filter(market__cluster=cluster).order_by("-number").values_list("name")[:1],
+    int,
+)
 
 
 def resolve(body: Json, cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None) -> Json:
@@ -45,8 +51,8 @@ def resolver(cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | 
 
 def policy_in_force(cluster: Cluster) -> type[Any]:
     """Return the policy class that the cluster's market decides by; it defines which keys a bid has."""
-    name = PolicyVersion.objects.filter(market__cluster=cluster).order_by("-number").values_list("name", flat=True)
-    return POLICIES[name[0]]
+    [(name,)] = _POLICY(cluster.pk)
+    return POLICIES[name]
 
 
 def check_finite(value: object, field: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.utilities import UTILITIES
+from cluster.database.prepared import Prepared
 from cluster.models import (
     LARGEST_CHUNKS,
     LARGEST_MB,
@@ -20,6 +21,7 @@ from cluster.models import (
     Cluster,
     MachineRole,
     ModelProfile,
+    StepTime,
 )
 from scheduling.model.bid import Architecture
 from scheduling.model.types import Json
@@ -46,6 +48,13 @@ VALUE_KEYS: Final = {
 """Key that states the value of a completion, by the objective of the policy in force."""
 DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
 """Default values by objective: the weight, where it is displayed but not used."""
+_PROFILE = Prepared(lambda cluster, name: ModelProfile.objects.filter(cluster=cluster, name=name), int, str)
+_STEP_TIMES = Prepared(
+    lambda profile: StepTime.objects.filter(profile=profile).values_list(
+        "machine_type__role", "machine_type__name", "seconds"
+    ),
+    int,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class BidContext:
         if not isinstance(name, str):
             return None
         if name not in self.profiles:
-            found = ModelProfile.objects.filter(cluster=self.cluster, name=name).first()
+            found = _PROFILE.first(self.cluster.pk, name)
             if found is None:
                 return None
             self.profiles[name] = _keys_of(found)
@@ -100,7 +109,7 @@ class BidContext:
 
 def _keys_of(profile: ModelProfile) -> Json:
     steps: dict[str, dict[str, float]] = {MachineRole.WORKER: {}, MachineRole.PS: {}}
-    for role, machine, seconds in profile.step_times.values_list("machine_type__role", "machine_type__name", "seconds"):
+    for role, machine, seconds in _STEP_TIMES(profile.pk):
         steps[role][machine] = seconds
     return {
         "chunks": profile.chunks,

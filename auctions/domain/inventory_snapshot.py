@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctions.models import Event, Market, Outage
+from cluster.database.prepared import Prepared
 from cluster.facts import inventory_of
 from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
 from scheduling.book.ledger import Ledger
@@ -175,9 +176,13 @@ def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> Invento
     )
 
 
+_RECORDED = Prepared(lambda market, version: Event.objects.filter(market=market, version=version), int, int)
+
+
 def snapshot_in_force(market: Market) -> InventorySnapshot:
     """Return the snapshot that the market's events put in force last."""
-    return snapshots_at(market.pk, {market.inventory_version})[market.inventory_version]
+    [event] = _RECORDED(market.pk, market.inventory_version)
+    return InventorySnapshot.from_json(event.payload)
 
 
 def snapshots_at(market_id: int, versions: set[int]) -> dict[int, InventorySnapshot]:

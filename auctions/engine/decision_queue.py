@@ -20,9 +20,15 @@ from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState
 from auctions.state import book as books
+from cluster.database.prepared import Prepared
 
 LONGEST_TURN = 200
 """Largest number of bids that one task decides before it lets tasks of other markets run."""
+
+
+_WAITING = Bid.objects.filter(state=BidState.SUBMITTED).order_by("sequence")
+_PENDING = Prepared(lambda market: _WAITING.filter(market=market).values_list("pk")[:1], int)
+_FIRST = Prepared(lambda market: _WAITING.filter(market=market)[:1], int)
 
 
 def wake(market_id: int) -> None:
@@ -48,7 +54,7 @@ def process_pending(market_id: int, *, at_most: int | None = None) -> int:
 
 def has_pending(market_id: int) -> bool:
     """Return whether the market has bids to decide."""
-    return Bid.objects.filter(market_id=market_id, state=BidState.SUBMITTED).exists()
+    return bool(_PENDING(market_id))
 
 
 def decide_next(market_id: int) -> bool:
@@ -56,7 +62,7 @@ def decide_next(market_id: int) -> bool:
     if not has_pending(market_id):
         return False
     with locked_market(market_id) as market:
-        bid = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence").first()
+        bid = _FIRST.first(market_id)
         if bid is None:
             return False
         moment = market_time(market)

@@ -13,6 +13,7 @@ from auctions.engine.policies import add_version
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, Commitment, EventKind, Market, PolicyVersion
 from auctions.state.storage import storage_problems
+from cluster.database.prepared import Prepared
 from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
@@ -22,6 +23,7 @@ from scheduling.registry import POLICIES, make_policy
 
 PROMISING = tuple(name for name, kind in POLICIES.items() if kind.binding or kind.keeps_slots)
 """Policies whose schedules are promises."""
+_OF_CLUSTER = Prepared(lambda cluster: Market.objects.select_related("cluster").filter(cluster=cluster), int)
 
 
 def open_market(
@@ -52,10 +54,10 @@ def set_open(market: Market, is_open: bool) -> None:
 
 def market_of(cluster: Cluster) -> Market:
     """Return the cluster's market; raises NoMarket."""
-    try:
-        return Market.objects.select_related("cluster").get(cluster=cluster)
-    except Market.DoesNotExist:
-        raise NoMarket(f"The cluster {cluster.name} has no market.") from None
+    found = _OF_CLUSTER.first(cluster.pk)
+    if found is None:
+        raise NoMarket(f"The cluster {cluster.name} has no market.")
+    return found
 
 
 def has_bids(cluster: Cluster) -> bool:

@@ -187,6 +187,8 @@ def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
 
 def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Sequence[str]) -> list[Submitted]:
     wanted = [key for key in keys if key is not None]
+    if not wanted:
+        return []
     found = {
         bid.idempotency_key: bid
         for bid in Bid.objects.filter(market=market, owner=owner.pk, idempotency_key__in=wanted)

@@ -12,6 +12,7 @@ from auctions.domain.lock import MarketTime, market_time
 from auctions.models import Market
 from auctions.state import book as books
 from auctions.state.book import SharedBook
+from cluster.database.prepared import Prepared
 from cluster.read_transaction import read_transaction
 
 
@@ -35,6 +36,7 @@ class MarketSnapshot:
         return self._book
 
 
+_NAMED = Prepared(lambda name: Market.objects.select_related("cluster").filter(cluster__name=name)[:1], str)
 _snapshots: ContextVar[dict[int, MarketSnapshot] | None] = ContextVar("snapshots", default=None)
 
 
@@ -57,7 +59,7 @@ def one_version() -> Iterator[None]:
 
 def market_named(name: str) -> Market | None:
     """Return the market of the cluster of that name, None if there is none; in `one_version()`, its snapshot's row."""
-    found = Market.objects.select_related("cluster").filter(cluster__name=name).first()
+    found = _NAMED.first(name)
     known = _snapshots.get()
     if found is None or known is None:
         return found

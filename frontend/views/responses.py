@@ -13,11 +13,17 @@ from auctions.domain.errors import AuctionError
 from auctions.models import Market
 from auctions.readings.publications import sees_all
 from auctions.state.market_snapshot import market_snapshot
+from cluster.database.prepared import Prepared
 from cluster.operators import is_operator
 from frontend.access import viewer_of
 from frontend.figures.base import Drawing, Table
 from scheduling.model.errors import InvalidField
 from web.csv_files import csv_file
+
+_COMPUTED = Prepared(
+    lambda pk: Market.objects.filter(pk=pk).values_list("certificate__version", "competitive_ratio__computed_at"), int
+)
+"""Versions of what is derived from a market."""
 
 
 def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
@@ -25,8 +31,7 @@ def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpR
 
     The version is that of the market's data: its events, derived results, the slot and what the viewer may see.
     """
-    row = Market.objects.filter(pk=market.pk)
-    computed = row.values_list("certificate__version", "competitive_ratio__computed_at").first()
+    computed = _COMPUTED.first(market.pk)
     viewer, seen = viewer_of(request), market_snapshot(market)
     rights = (is_operator(viewer), sees_all(market, viewer))
     return unless_tagged(request, (seen.market.version, computed, seen.moment.now, *rights), build)
