@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -37,6 +38,7 @@ from auctions.readings import certificates, market_readings, publications
 from auctions.readings.publications import LEAST_OWNERS
 from auctions.state import book
 from cluster.models import Capacity, ServerKind
+from cluster.operators import is_operator
 from frontend.views.charts import CHARTS
 from scheduling.policies.base import Objective
 from tests.auctions.worlds import PRICED, SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
@@ -102,14 +104,23 @@ def _same_in_every_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _logins_in_memory(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of requests of one login: neither the session's row nor the user's is read for each."""
+    """Thousands of requests of one login: session, user and rights are not read from rows for each."""
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.cache"
-    known = cache(ModelBackend().get_user)
+
+    read = ModelBackend().get_user
+
+    @cache
+    def known(key: int) -> AbstractBaseUser | None:
+        user = read(key)
+        if user is not None:
+            is_operator(user)  # the object of a user remembers the answer
+        return user
+
     monkeypatch.setattr(ModelBackend, "get_user", lambda _backend, key: copy(known(key)))
 
 
 @contextmanager
-def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[str, float]) -> Iterator[World]:
+def world(people: dict[str, User], policy: str, parameters: Any) -> Iterator[World]:
     """A market that is gone, down to its keys, when the block ends."""
     book.forget()
     with taken_back():
@@ -117,7 +128,17 @@ def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[st
         if policy == "oasis":  # workers and parameter servers apart
             Capacity.objects.filter(server__name="cloud", resource__name="gpu").delete()
             Capacity.objects.filter(server__kind=ServerKind.EDGE, resource__name="ps").delete()
-        yield World(open_market(cluster, policy=policy, parameters=parameters), people, stated)
+        yield World(open_market(cluster, policy=policy, parameters=parameters), people, {})
+    book.forget()
+
+
+@contextmanager
+def stating(found: World, stated: dict[str, float]) -> Iterator[World]:
+    """A world in which the others state this from now on; it is gone when the block ends."""
+    book.forget()
+    with taken_back():
+        market = Market.objects.select_related("cluster").get(pk=found.market.pk)
+        yield World(market, found.people, stated)
     book.forget()
 
 
@@ -143,16 +164,38 @@ FIGURES = re.compile(rf"{SUMS.pattern}|/prices|/utilisation|figures/|/bids")
 """All that moves with the market."""
 
 
+@dataclass
+class Seen:
+    """All that Alice read while a world ran, by moment and address."""
+
+    read: dict[Any, Any]
+    welfare: float
+    """Read by operators alone."""
+    standalone: float
+    """The bound of standalone values, read by operators alone."""
+
+
 def seen(
-    people: dict[str, User], client: Client, policy: str, course: Course, stated: dict[str, float]
-) -> tuple[dict[Any, Any], tuple[float, float]]:
-    """All that Alice read while a world ran; and welfare and standalone values, which only operators read."""
-    with world(people, *POLICIES[policy], stated) as found:
-        spy = Spy(client, found.market, NUMBERS)
-        course(found, spy)
-        exact = market_readings.welfare(found.market)
-        assert exact.zero_price_bound is not None
-        return spy.kept, (float(exact.welfare[-1]), float(exact.zero_price_bound[-1]))
+    people: dict[str, User],
+    client: Client,
+    policy: str,
+    course: Course,
+    *stated: dict[str, float],
+    before: Callable[[World], None] | None = None,
+) -> list[Seen]:
+    """What Alice read in worlds that have the same past, and then a course in which the others state this."""
+    all_seen = []
+    with world(people, *POLICIES[policy]) as past:
+        if before is not None:
+            before(past)
+        for one in stated:
+            with stating(past, one) as found:
+                spy = Spy(client, found.market, NUMBERS)
+                course(found, spy)
+                exact = market_readings.welfare(found.market)
+                assert exact.zero_price_bound is not None
+                all_seen.append(Seen(spy.kept, float(exact.welfare[-1]), float(exact.zero_price_bound[-1])))
+    return all_seen
 
 
 def assert_same(one: dict[Any, Any], other: dict[Any, Any]) -> None:
@@ -192,10 +235,14 @@ def rejected_other(found: World, spy: Spy) -> None:
     spy.look("later")
 
 
-def standing_other(found: World, spy: Spy) -> None:
-    """Bob's bid stands while the machines are sold. It ends early in one world, and late in the other."""
+def sold_out(found: World) -> None:
+    """Alice buys all machines."""
     while found.bid_of("alice", 1e5).state in (BidState.PLANNED, BidState.RUNNING):
         pass
+
+
+def standing_other(found: World, spy: Spy) -> None:
+    """Bob's bid stands while the machines are sold. It ends early in one world, and late in the other."""
     deadline = {"form": "step", "value": 20.0, "deadline_s": found.stated["bob"] * SLOT_S}
     assert found.bid("bob", utility=deadline, standing=True).state == BidState.STANDING
     spy.look("stands", only=FIGURES)
@@ -233,10 +280,10 @@ def each(names: Iterable[str]) -> list[Any]:
 def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
-    one, known = seen(people, client, policy, admitted_others, {"bob": 100.0, "carol": 90.0})
-    other, known_too = seen(people, client, policy, admitted_others, {"bob": 137.5, "carol": 91.25})
-    assert known[0] != known_too[0], "operators read another welfare"
-    assert_same(one, other)
+    stated: list[dict[str, float]] = [{"bob": 100.0, "carol": 90.0}, {"bob": 137.5, "carol": 91.25}]
+    one, other = seen(people, client, policy, admitted_others, *stated)
+    assert one.welfare != other.welfare, "operators read another welfare"
+    assert_same(one.read, other.read)
 
 
 @pytest.mark.thorough
@@ -244,10 +291,9 @@ def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
 def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
-    one, known = seen(people, client, policy, rejected_other, {"bob": 1e-4})
-    other, known_too = seen(people, client, policy, rejected_other, {"bob": 1e-5})
-    assert known[1] != known_too[1], "operators read another bound"
-    assert_same(one, other)
+    one, other = seen(people, client, policy, rejected_other, {"bob": 1e-4}, {"bob": 1e-5})
+    assert one.standalone != other.standalone, "operators read another bound"
+    assert_same(one.read, other.read)
 
 
 @pytest.mark.thorough
@@ -255,13 +301,14 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
 def test_worlds_in_which_a_standing_bid_of_another_ends_sooner_or_later_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
-    ends = []
-    worlds = []
-    for deadline in (6.0, 8.0):
-        one, _ = seen(people, client, policy, lambda found, spy: ends.append(_ended(found, spy)), {"bob": deadline})
-        worlds.append(one)
+    ends: list[str] = []
+
+    def course(found: World, spy: Spy) -> None:
+        ends.append(_ended(found, spy))
+
+    one, other = seen(people, client, policy, course, {"bob": 6.0}, {"bob": 8.0}, before=sold_out)
     assert ends == [BidState.REJECTED, BidState.STANDING]
-    assert_same(*worlds)
+    assert_same(one.read, other.read)
 
 
 def _ended(found: World, spy: Spy) -> str:
@@ -275,24 +322,26 @@ def test_worlds_with_the_same_published_sums_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
     values = {"bob": 100.0, "carol": 90.0, "dave": 80.0, "erin": 70.0}
-    one, _ = seen(people, client, policy, published_sums, values)
     # Of pools from which prices learn, Alice to Dave and Erin to Carol, the products are the same, too.
     # Where nobody pays, weights decide who comes first: there they keep their order.
     learns = POLICIES[policy][0] != "weighted_completion"
     changed = {"carol": 150.0, "dave": 48.0, "erin": 42.0} if learns else {"dave": 76.0, "erin": 74.0}
-    other, _ = seen(people, client, policy, published_sums, values | changed)
-    assert_same(one, other)
-    summaries = [json.loads(one[f"published {slot}", "/api/v1/clusters/lab/summary"][2]) for slot in (1, 2)]
+    one, other = seen(people, client, policy, published_sums, values, values | changed)
+    assert_same(one.read, other.read)
+    summaries = [json.loads(one.read[f"published {slot}", "/api/v1/clusters/lab/summary"][2]) for slot in (1, 2)]
     assert [one["admitted"] for one in summaries] == [5, 10]
     assert summaries[0]["welfare"] == 400.0
 
 
-def flooded(found: World, spy: Spy) -> None:
-    """Quantile prices use bids that are all Alice's except Bob's, and only one of them has a value far above 0."""
+def flood(found: World) -> None:
+    """Quantile prices use bids that are all Alice's, and only one of them has a value far above 0."""
     for value in [1e-6] * 30 + [500.0]:
         found.bid_of("alice", value)
-        if value == 500.0:
-            found.bid("bob", epochs=2)
+
+
+def flooded(found: World, spy: Spy) -> None:
+    """Bob's is the next one that they use."""
+    found.bid("bob", epochs=2)
     spy.look("refitted", only=FIGURES)
 
 
@@ -301,10 +350,9 @@ def flooded(found: World, spy: Spy) -> None:
 def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
-    one, known = seen(people, client, policy, flooded, {"bob": 100.0})
-    other, known_too = seen(people, client, policy, flooded, {"bob": 137.5})
-    assert known[0] != known_too[0], "operators read another welfare"
-    assert_same(one, other)
+    one, other = seen(people, client, policy, flooded, {"bob": 100.0}, {"bob": 137.5}, before=flood)
+    assert one.welfare != other.welfare, "operators read another welfare"
+    assert_same(one.read, other.read)
 
 
 def pooled_in_turn(found: World, spy: Spy) -> None:
@@ -321,29 +369,27 @@ def pooled_in_turn(found: World, spy: Spy) -> None:
 def test_prices_that_learn_reveal_no_more_than_the_product_of_what_three_others_offer(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
-    values = {"bob": 100.0, "carol": 90.0, "dave": 80.0}
-    one, _ = seen(people, client, policy, pooled_in_turn, values)
-    other, _ = seen(people, client, policy, pooled_in_turn, {"bob": 125.0, "carol": 72.0, "dave": 80.0})
-    assert_same(one, other)
+    same: list[dict[str, float]] = [{"bob": 100.0, "carol": 90.0}, {"bob": 125.0, "carol": 72.0}]
+    stated = [offers | {"dave": 80.0} for offers in (*same, {"bob": 125.0, "carol": 90.0})]
+    one, other, third = seen(people, client, policy, pooled_in_turn, *stated)
+    assert_same(one.read, other.read)
     # They do learn: from another product come other prices.
-    third, _ = seen(people, client, policy, pooled_in_turn, {"bob": 125.0, "carol": 90.0, "dave": 80.0})
     prices = "refitted", "/api/v1/clusters/lab/prices"
-    assert one[prices][2] != third[prices][2]
+    assert one.read[prices][2] != third.read[prices][2]
 
 
 @pytest.mark.thorough
 def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
-    one, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-4})
-    other, _ = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-5})
-    differing = {path for (moment, path), answer in one.items() if answer != other[moment, path]}
+    one, other = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-4}, {"bob": 1e-5})
+    differing = {path for (moment, path), answer in one.read.items() if answer != other.read[moment, path]}
     assert {"/api/v1/clusters/lab/welfare", "/markets/lab/figures/welfare.csv"} <= differing
 
 
 def test_a_chart_reads_only_what_is_chosen_of_itself(people: dict[str, User], client: Client) -> None:
     """So what is chosen of one chart is read at the address of that chart alone."""
-    with world(people, *POLICIES["DPS, quantile prices"], {}) as found:
+    with world(people, *POLICIES["DPS, quantile prices"]) as found:
         found.bid_of("alice", 60.0)
         for chart, suffix in product(CHARTS, ("json", "csv")):
             address = f"/markets/lab/figures/{chart}.{suffix}"
