@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from benchmarks.market_on_traces.cells import Cell
-from benchmarks.market_on_traces.report import table
+from benchmarks.market_on_traces.report import rules_table, table
 from benchmarks.market_on_traces.targets import verdicts
 
 MARKED = re.compile(r"(<!-- begin ([a-z]+) -->\n).*?(<!-- end \2 -->)", re.S)
-SECTIONS = ("run", "targets", "table")
+SECTIONS = ("run", "targets", "rules", "table")
 
 
 def with_sections(text: str, cells: Sequence[Cell]) -> str:
@@ -23,7 +23,12 @@ def with_sections(text: str, cells: Sequence[Cell]) -> str:
     found = tuple(key for _, key, _ in MARKED.findall(text))
     if sorted(found) != sorted(SECTIONS):
         raise ValueError(f"expected the marked sections {', '.join(SECTIONS)}, got {', '.join(found) or 'none'}")
-    made = {"run": run_of(cells), "targets": "\n".join(targets(cells)), "table": "\n".join(table(cells))}
+    made = {
+        "run": run_of(cells),
+        "targets": "\n".join(targets(cells)),
+        "rules": "\n".join(rules_table(cells)),
+        "table": "\n".join(table(cells)),
+    }
     return MARKED.sub(lambda match: f"{match[1]}{made[match[2]]}\n{match[3]}", text)
 
 

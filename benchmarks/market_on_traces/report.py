@@ -7,6 +7,8 @@ from statistics import fmean
 from benchmarks.market_on_traces.cells import Cell
 from benchmarks.market_on_traces.targets import LOW_LOAD, ratio, rows_of
 
+PRICED = ("dps", "oasis")
+"""Markets with two learned price rules."""
 COLUMNS = ("values", "policy", "*", "admitted", "low", "JCT low", "p95 low", "idle wanted", "revenue")
 
 
@@ -70,3 +72,33 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
             f"{line.idle_while_wanted:.1%}", f"{line.revenue:.2f}",
         )  # fmt: skip
         yield f"| {' | '.join((line.family, line.contender, *shares, *others))} |"
+
+
+def rules_table(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield, in Markdown, what each market would gain if it knew for every cell which of two price rules is better.
+
+    For each load: welfare over the bound with quantile prices, with fluid prices, with the better one of the two in
+    each cell, and the number of cells in which fluid prices are ahead.
+    """
+    rows = rows_of(cells)
+    loads = sorted({place.load for place in rows})
+    yield f"| values | market | {' | '.join(f'{load:g}' for load in loads)} |"
+    yield "|" + " --- |" * (2 + len(loads))
+    for family in dict.fromkeys(place.family for place in rows):
+        for market in PRICED:
+            fluid = f"{market} fluid"
+            columns = []
+            for load in loads:
+                pairs = [
+                    (row[market].over_bound, row[fluid].over_bound)
+                    for place, row in rows.items()
+                    if (place.family, place.load) == (family, load) and market in row and fluid in row
+                ]
+                columns.append(_better(pairs) if pairs else "-")
+            yield f"| {family} | {market} | {' | '.join(columns)} |"
+
+
+def _better(pairs: list[tuple[float, float]]) -> str:
+    learned, fluid = (fmean(column) for column in zip(*pairs, strict=True))
+    ahead = sum(other > one for one, other in pairs)
+    return f"{learned:.3f}, {fluid:.3f}: {fmean(max(pair) for pair in pairs):.3f} ({ahead} of {len(pairs)})"

@@ -12,7 +12,7 @@ from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender, contenders
 from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
-from benchmarks.market_on_traces.report import table
+from benchmarks.market_on_traces.report import rules_table, table
 from benchmarks.market_on_traces.results import Results, run
 from benchmarks.market_on_traces.targets import Verdict, verdicts
 from benchmarks.market_on_traces.workloads import (
@@ -199,12 +199,13 @@ def test_the_table_and_the_picture_show_every_load() -> None:
 
 
 PAGE = "a\n<!-- begin run -->\n<!-- end run -->\n<!-- begin targets -->\nold\n<!-- end targets -->\n"
+RULES = "<!-- begin rules -->\n<!-- end rules -->\n"
 TABLE = "<!-- begin table -->\n<!-- end table -->\nb\n"
 
 
 def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
     cells = [*made_up(0.2, BY_SIZE, GOOD), *made_up(2.0, BY_SIZE, GOOD | {"dps": 0.79})]
-    text = with_sections(PAGE + TABLE, cells)
+    text = with_sections(PAGE + RULES + TABLE, cells)
     assert text.startswith("a\n<!-- begin run -->\n8 cells, 2 workloads, seeds 0:\n")
     assert text.endswith("<!-- end table -->\nb\n")
     assert "| dps | load <= 0.5: admitted | >= 0.98 | 1.000 | 1.000 (up, 0.2) | 1 of 1 | **met** |" in text
@@ -213,8 +214,19 @@ def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
     assert with_sections(text, cells) == text
 
 
+def test_the_better_price_rule_of_each_cell_is_known_in_hindsight_only() -> None:
+    cells = [
+        *made_up(2.0, BY_SIZE, GOOD | {"dps": 0.5, "dps fluid": 0.7}),
+        *made_up(4.0, BY_SIZE, GOOD | {"dps": 0.6, "dps fluid": 0.4}),
+    ]
+    lines = list(rules_table(cells))
+    assert lines[0] == "| values | market | 2 | 4 |"
+    assert lines[2] == "| by_size | dps | 0.500, 0.700: 0.700 (1 of 1) | 0.600, 0.400: 0.600 (0 of 1) |"
+    assert lines[3] == "| by_size | oasis | - | - |"
+
+
 def test_a_document_without_the_sections_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected the marked sections run, targets, table, got run, targets"):
+    with pytest.raises(ValueError, match="expected the marked sections run, targets, rules, table, got run, targets"):
         with_sections(PAGE, made_up(0.2, BY_SIZE, GOOD))
 
 
