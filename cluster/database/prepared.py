@@ -18,7 +18,7 @@ STAND_INS: Final[dict[type, Callable[[int], object]]] = {
     int: lambda i: 2_000_000_000 - i,
     str: lambda i: f"argument {i} of a prepared query",
 }
-"""What stands for an argument while the SQL is built; no query has such a constant."""
+"""It stands for an argument while the SQL is built; no query has such a constant."""
 
 
 class Prepared(Generic[Row]):
