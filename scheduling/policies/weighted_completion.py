@@ -125,14 +125,14 @@ class WeightedCompletion(PolicyBase):
         if earliest is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
             return _impossible(bid, book, least, prices)
         jobs, plan = self._replan(line, book, prices) if self._at_events else ([], {})
-        schedule = plan.get(bid.id)
+        schedule, worth = plan.get(bid.id), bid.utility.at(earliest.completion - bid.arrival)
         return Decision.admit(
             bid.id,
             schedule,
             self._explain(line, bid, jobs, plan, book),
             slot=book.now,
-            value=value_with(bid, schedule),
-            standalone_value=bid.utility.at(earliest.completion - bid.arrival),
+            value=worth if schedule is None else value_with(bid, schedule),
+            standalone_value=worth,
             density=least.densities(bid.utility.value),
             prices=prices.to_json(),
             moves=_moves(line, [job for job in jobs if job.bid.id != bid.id], plan),

@@ -19,7 +19,7 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.progress import work_done
-from scheduling.model.utility import Constant
+from scheduling.model.utility import Constant, Linear
 from scheduling.policies.line import Line
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
@@ -271,6 +271,13 @@ def test_a_batch_waits_for_the_end_of_its_interval(book: RunningBook) -> None:
     (move,) = CHAINED.plan(book.view(), Cause.SLOT)
     assert move.schedule is not None
     assert move.schedule.start == 7
+
+
+def test_a_job_without_a_plan_counts_for_no_more_than_alone_on_the_empty_cluster(book: RunningBook) -> None:
+    book.advance(5)
+    decision = arrive(book, replace(job("a", 6, 3, arrival=5), utility=Linear(6.0, 1.0)), CHAINED)
+    assert decision.schedule is None
+    assert decision.value == decision.standalone_value == 3.0
 
 
 def test_intervals_double_until_a_batch_would_reach_beyond_the_horizon() -> None:
