@@ -44,14 +44,16 @@ def test_every_job_of_a_fresh_instance_alone_costs_what_trying_everything_finds(
         document = random_busy(seed)
         cluster = Cluster(document)
         for row in answer(document, Options())["jobs"]:
-            best = cluster.best(
+            found = cluster.all_best(
                 row["id"], in_use(document), first=1, last=document["tau"], base=exact(document["lambda"])
             )
             where = f"seed {seed}, job {row['id']}"
-            assert (row["cost"] is None) == (best is None), where
-            if best is not None:
-                assert row["cost"] == pytest.approx(float(best.cost), rel=1e-6, abs=1e-9), where
-                assert row["schedule"] == best.way.document(best.start), where
+            assert (row["cost"] is None) == (not found), where
+            if found:
+                assert row["cost"] == pytest.approx(float(found[0].cost), rel=1e-6, abs=1e-9), where
+                # Prices are rounded, so one of several ways that cost the same may come out a little cheaper.
+                allowed = found if found[0].cost else found[:1]
+                assert row["schedule"] in [one.way.document(one.start) for one in allowed], where
 
 
 def test_a_job_that_has_no_room_by_tau_has_no_schedule() -> None:

@@ -139,6 +139,12 @@ class Cluster:
 
     def best(self, name: object, used: Cells, *, first: int, last: int, base: Fraction = Fraction(1)) -> Placed | None:
         """The least cost of a job that begins in slot `first` or later and is complete by slot `last`."""
+        return next(iter(self.all_best(name, used, first=first, last=last, base=base)), None)
+
+    def all_best(
+        self, name: object, used: Cells, *, first: int, last: int, base: Fraction = Fraction(1)
+    ) -> list[Placed]:
+        """All ways of least cost, in the order in which they are preferred."""
         price = cache(lambda n, capacity: self.price(base, n, capacity))
         found: list[Placed] = []
         for way in self.ways(name):
@@ -158,8 +164,7 @@ class Cluster:
                     if base == 1:
                         break
         least = min((placed.cost for placed in found), default=Decimal(0))
-        equal = [placed for placed in found if placed.cost <= least + TIE]
-        return min(equal, key=lambda placed: placed.order, default=None)
+        return sorted((one for one in found if one.cost <= least + TIE), key=lambda placed: placed.order)
 
     def density(self, job: Document) -> Fraction:
         """Weight for the least share of the cluster x slots that the job needs on one server."""
