@@ -8,9 +8,12 @@ import pytest
 
 from tests.architecture.test_compose import SERVICES
 from tests.conftest import INSTALL, missing
+from tests.forks import project
 from tests.processes import Process, binary, free_port, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
+OF_PYTHON = ("python", "celery")
+"""Programs that begin with everything imported."""
 
 
 class Native:
@@ -32,16 +35,20 @@ class Native:
         """A command for this machine; a ping waits its 8 seconds only where nobody answers, so 2 will do here."""
         ports = {"8000": str(self.port), "6379": str(self.redis.port), "0.0.0.0": "127.0.0.1", "8": "2"}
         swapped = [ports.get(word, word).replace("$$", "$").replace(":8000/", f":{self.port}/") for word in words]
-        return [binary(swapped[0]) or swapped[0], *swapped[1:]]
+        return swapped if swapped[0] in OF_PYTHON else [binary(swapped[0]) or swapped[0], *swapped[1:]]
 
     def start(self, name: str) -> Process:
         """The service's process."""
-        return Process(self.words(SERVICES[name]["command"]), log=self.directory / f"{name}.log", env=self.env)
+        command = self.words(SERVICES[name]["command"])
+        parent = project(self.env) if command[0] in OF_PYTHON else None
+        return Process(command, log=self.directory / f"{name}.log", env=self.env, parent=parent)
 
     def is_healthy(self, name: str) -> bool:
         """What its health check says."""
         kind, *words = SERVICES[name]["healthcheck"]["test"]
         command = ["sh", "-c", words[0].replace("$$", "$")] if kind == "CMD-SHELL" else self.words(words)
+        if command[0] in OF_PYTHON:
+            return project(self.env).complete(command, env=self.env, seconds=60).returncode == 0
         return subprocess.run(command, env=self.env, capture_output=True, timeout=60).returncode == 0
 
 
