@@ -37,7 +37,7 @@ def write(
     event = record(market, kind, moment, bid=bid, payload=payload)
     planning.write(book, decision.moves, moment, version=event.version)
     if decision.admitted and not book.policy.binding:
-        planning.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
+        planning.note([(bid, _window(decision))], moment, version=event.version)
     book.version = market.ledger_version
     DecisionRecord.objects.create(
         bid=bid,
@@ -77,10 +77,13 @@ def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: MarketT
         transitions.reject(bid)
         return
     schedule = decision.schedule
-    window = (None, None) if schedule is None else (schedule.start, schedule.completion)
-    transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
+    transitions.admit(bid, value=decision.value, payment=decision.payment, window=_window(decision), slot=moment.slot)
     if schedule is not None:
         Commitment.objects.bulk_create(planning.commitments(bid, book.snapshot.holdings(schedule.placements)))
         if book.running.queues is not None:
             queue_rows.join(bid, schedule.chunks, book.running.queues, book.snapshot)
     Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
+
+
+def _window(decision: Decision) -> transitions.Window:
+    return (None, None) if decision.schedule is None else (decision.schedule.start, decision.schedule.completion)

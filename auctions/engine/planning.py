@@ -11,6 +11,7 @@ from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed, policy_errors, store_error
+from auctions.domain.transitions import Window
 from auctions.models import Bid, Commitment, Event, Market, PlanChange
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
@@ -209,11 +210,13 @@ def to_payload(moves: Sequence[Move]) -> Json:
 
 
 def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version: int) -> None:
-    """Update rows to what the book holds after these moves, which the event of this version records."""
-    jobs = {move.job: book.running.jobs[move.job] for move in moves}
-    if not jobs:
+    """Update rows to what these moves say, which the event of this version records.
+
+    The book may be ahead: in a turn of standing bids an admission may move jobs that an earlier one moved.
+    """
+    if not moves:
         return
-    bids = {str(bid.sequence): bid for bid in _bids(book, [int(name) for name in jobs])}
+    bids = {str(bid.sequence): bid for bid in _bids(book, [int(move.job) for move in moves])}
     now = book.running.now
     future = Commitment.objects.filter(bid__in=[bid.pk for bid in bids.values()], end__gt=now)
     future.filter(start__gte=now).delete()
@@ -224,12 +227,12 @@ def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version:
             rows += commitments(bids[move.job], book.snapshot.holdings(move.schedule.placements))
     Commitment.objects.bulk_create(rows)
     _queue(book, moves, bids)
-    changed = [(bids[name], job) for name, job in jobs.items() if _differs(bids[name], job)]
-    windows = [(bid, (job.start, job.completion)) for bid, job in changed]
+    windows = [(bids[move.job], _window(bids[move.job], move, now=now)) for move in moves]
+    changed = [(bid, window) for bid, window in windows if window != (bid.start_slot, bid.completion_slot)]
     placed = [move.job for move in moves if move.schedule is not None and move.schedule.placements]
-    kept = [bids[name].pk for name in placed if jobs[name].bound]
+    kept = [bids[name].pk for name in placed if book.running.jobs[name].bound]
     Bid.objects.filter(pk__in=kept, kept_from=None).update(kept_from=now)
-    transitions.replan(windows, slot=moment.slot)
+    transitions.replan(changed, slot=moment.slot)
     note(changed, moment, version=version)
 
 
@@ -288,7 +291,7 @@ def cut(bid: Bid, *, now: int) -> None:
     queue_rows.take_out([bid], now=now)
 
 
-def note(changed: Sequence[tuple[Bid, Job]], moment: MarketTime, *, version: int) -> None:
+def note(changed: Sequence[tuple[Bid, Window]], moment: MarketTime, *, version: int) -> None:
     """Store the plans of these jobs, valid from this event on."""
     PlanChange.objects.bulk_create(
         PlanChange(
@@ -296,16 +299,19 @@ def note(changed: Sequence[tuple[Bid, Job]], moment: MarketTime, *, version: int
             version=version,
             at=moment.wall,
             slot=moment.now,
-            start=job.start,
-            completion=job.completion,
+            start=start,
+            completion=completion,
         )
-        for bid, job in changed
+        for bid, (start, completion) in changed
     )
 
 
-def _differs(bid: Bid, job: Job) -> bool:
-    """Return whether the job's plan has another start or completion than the bid's row."""
-    return (job.start, job.completion) != (bid.start_slot, bid.completion_slot)
+def _window(bid: Bid, move: Move, *, now: int) -> Window:
+    """Return start and completion of a job after a move at slot `now`; the bid's row has those before it."""
+    schedule, began = move.schedule, bid.start_slot is not None and bid.start_slot < now
+    if schedule is None:
+        return (bid.start_slot if began else None), None
+    return (bid.start_slot if began and schedule.placements else schedule.start), schedule.completion
 
 
 def _bids(book: LiveBook, sequences: list[int]) -> list[Bid]:

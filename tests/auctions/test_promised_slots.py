@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from auctions.engine import decision_queue
+from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.servers import lose_server, restore_server
@@ -15,7 +16,7 @@ from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
-from auctions.models import Bid, BidState, Commitment, Market
+from auctions.models import Bid, BidState, Commitment, Market, PlanChange
 from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
@@ -169,3 +170,24 @@ def test_the_receipt_and_rest_state_the_promised_slot(market: Market, alice: Use
     shown = re.search("<dt>Promised by</dt><dd>(.*?)</dd>", page)
     assert shown is not None
     assert f"slot\N{NO-BREAK SPACE}{due(bid)}" in shown[1]
+
+
+def test_a_standing_bid_may_move_one_that_was_admitted_before_it_in_the_same_turn(market: Market, alice: User) -> None:
+    blockers = [promised(market, alice, slots=8, by=8) for _ in range(2)]
+    stands = []
+    for slots, by in ((4, 11), (2, 8)):
+        utility: Json = {"form": "step", "value": 500.0, "deadline_s": by * SLOT_S}
+        stands.append(submit(market, alice, 500.0, epochs=slots, utility=utility, standing=True))
+    decision_queue.process_pending(market.pk)
+    assert set(Bid.objects.filter(pk__in=[bid.pk for bid in stands]).values_list("state", flat=True)) == {"standing"}
+    cancel_job(blockers[0])
+    set_time(market, 3.5 * SLOT_S)
+    pass_slots(market.pk)
+    rows = [
+        (bid.start_slot, bid.completion_slot)
+        for bid in Bid.objects.filter(pk__in=[bid.pk for bid in stands]).order_by("sequence")
+    ]
+    assert rows == [(6, 10), (4, 6)]
+    assert list(PlanChange.objects.filter(bid=stands[0]).values_list("start", "completion")) == [(4, 8), (6, 10)]
+    market.refresh_from_db()
+    assert_clean(market)
