@@ -130,5 +130,10 @@ class PolicyBase:
 
 
 def value_with(bid: Bid, schedule: Schedule | None) -> float:
-    """Return the bid's value under a schedule, money or weight; the full value while the job waits without a start."""
-    return bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+    """Return the bid's value under a schedule, money or weight; its greatest value while it waits without a start."""
+    return greatest_value(bid) if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+
+
+def greatest_value(bid: Bid) -> float:
+    """Return the value of a completion one slot after arrival, money or weight: utilities never rise."""
+    return bid.utility.at(1)

@@ -13,7 +13,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.schedule import CLOUD, Schedule
 from scheduling.model.types import Floats
-from scheduling.policies.base import Objective, PolicyBase, value_with
+from scheduling.policies.base import Objective, PolicyBase, greatest_value, value_with
 from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
@@ -82,7 +82,7 @@ class Preemptive(PolicyBase):
             self._explain(mine, bid, later=len(moves)),
             slot=book.now,
             value=value_with(bid, mine),
-            standalone_value=bid.utility.value,
+            standalone_value=greatest_value(bid),
             density=(0.0,) * len(book.inventory.resources),
             moves=moves,
         )

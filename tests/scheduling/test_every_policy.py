@@ -17,6 +17,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.progress import constellations, work_done
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints, Json
+from scheduling.model.utility import Inverse, Linear
 from scheduling.policies.base import Objective, Policy
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.registry import POLICIES, make_policy
@@ -63,6 +64,20 @@ def test_a_ring_whose_workers_wait_for_one_another_is_scheduled_within_the_horiz
     assert sorted([*rejected, *going.done]) == sorted(bid.id for bid in bids)
     for job in going.done.values():
         assert_kept(job, drawn.inventory, pause=policy.pause)
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_no_completion_is_worth_more_than_the_bound_in_the_receipt(name: str, parameters: Json, seed: int) -> None:
+    """Also for a bid that stated a utility under an earlier policy, where now bids state weights."""
+    policy = make_policy(name, parameters)
+    drawn = world_for(policy, seed)
+    book = RunningBook(Ledger(drawn.inventory, start=0, slots=SLOTS)).view()
+    for bid in drawn.bids:
+        for utility in (Inverse(a=1.0, work=30.0, T=12.0), Linear(20.0, 1.0)):
+            decision = policy.decide(replace(bid, utility=utility, arrival=0), book)
+            assert decision.value <= decision.standalone_value * (1 + 1e-12)
 
 
 def held_by(jobs: Iterable[Job], inventory: Inventory) -> Ints:

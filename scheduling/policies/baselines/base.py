@@ -9,7 +9,7 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.schedule import Schedule
-from scheduling.policies.base import Objective, PolicyBase, value_with
+from scheduling.policies.base import Objective, PolicyBase, greatest_value, value_with
 from scheduling.policies.baselines.gang import Gang, fixed_gang
 from scheduling.policies.baselines.pass_state import PassState
 
@@ -65,7 +65,7 @@ class Baseline(PolicyBase):
             _explain(schedule, waiting=waiting, place=place),
             slot=book.now,
             value=value_with(bid, schedule),
-            standalone_value=bid.utility.value,
+            standalone_value=greatest_value(bid),
             density=density,
             moves=tuple(move for move in floor.moves() if move.job != bid.id),
         )
