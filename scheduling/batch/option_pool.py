@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.batch.capacity import FAR
 from scheduling.batch.kernel import Batch
 from scheduling.batch.options import Options
 from scheduling.model.bid import Bid
@@ -32,6 +33,8 @@ class PoolRow:
     """Groups from `begin` to before `end`."""
     most: int
     """Largest number of workers in an option."""
+    shortest: int
+    """Least number of slots of an option; `FAR` if there is none."""
 
 
 class OptionPool:
@@ -84,7 +87,8 @@ class OptionPool:
         self._usable = _longer(self._usable, self._jobs + 1)
         self._usable[self._jobs] = np.array(bid.delay, np.int64) + bid.arrival
         most = int(options.number.max(initial=1))
-        row = self.rows[bid.id] = PoolRow(bid, self._jobs, self._groups, groups, most)
+        shortest = int(options.duration.min(initial=FAR))
+        row = self.rows[bid.id] = PoolRow(bid, self._jobs, self._groups, groups, most, shortest)
         self._groups, self._ways, self._jobs = groups, ways, self._jobs + 1
         return row
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.batch.capacity import CapacityTables, make_tables, release
 from scheduling.batch.kernel import Batch, BatchPlan, plan
-from scheduling.batch.option_pool import OptionPool
+from scheduling.batch.option_pool import OptionPool, PoolRow
 from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
 from scheduling.batch.search import ANY, Draft, Terms, improve
 from scheduling.best_response.rigid.durations import durations, ps_counts
@@ -134,6 +134,13 @@ def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     return _plan([bid], ledger, [(ledger.start, ledger.end)], free).schedules().get(bid.id)
 
 
+def shortest(bid: Bid, ledger: Ledger) -> int:
+    """Return the least number of slots that a job runs on the empty cluster; more than any horizon if it never fits."""
+    cluster = _cluster_of(ledger)
+    with cluster.lock:
+        return cluster.row(bid).shortest
+
+
 def _free(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
     """Return the units that are free if these placements count as free, T x S x R, a new array."""
     free: Ints = ledger.inventory.capacity - ledger.used
@@ -229,8 +236,12 @@ class _Cluster:
         with self.lock:
             if self.pool.full:
                 self.pool.keep(bids)
-            rows = [self.pool.row(bid) or self.pool.add(bid, self.options(bid)) for bid in bids]
+            rows = [self.row(bid) for bid in bids]
             return self.pool.batch(rows, start), max((row.most for row in rows), default=1)
+
+    def row(self, bid: Bid) -> PoolRow:
+        """Return the options of a job in the pool; the lock has to be held."""
+        return self.pool.row(bid) or self.pool.add(bid, self.options(bid))
 
     def options(self, bid: Bid) -> Options:
         """Return the options of a job on the empty cluster."""

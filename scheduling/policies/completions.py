@@ -6,14 +6,14 @@ and move the job as long as the promised slot is kept. docs/algorithms/completio
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import Placed, place_batch, plan_alone
+from scheduling.batch.planner import Placed, place_batch, plan_alone, shortest
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import CounterOffer, Decision, Move, Reason
@@ -67,9 +67,14 @@ class Promises:
     """Jobs that may be moved, in order of promised slots, with posted prices of completions."""
 
     book: Book
-    prices: PriceFunction
-    restart: int
-    """Slots in which a job that was stopped holds nothing."""
+    policy: "Completions"
+    rests: dict[str, Bid] = field(default_factory=dict)
+    """The work that is left of jobs, as far as it was asked for, by id."""
+
+    @cached_property
+    def prices(self) -> PriceFunction:
+        """The price function for the next bid."""
+        return self.policy.price_function(self.book)
 
     @cached_property
     def jobs(self) -> tuple[Job, ...]:
@@ -89,10 +94,12 @@ class Promises:
         """Jobs that hold nothing in the current slot, or only from this slot on."""
         return tuple(job for job in self.jobs if not runs(job, self.book.now))
 
-    @cached_property
-    def rests(self) -> dict[str, Bid]:
-        """The work that is left of each job, as a bid."""
-        return {job.bid.id: rest(job, self.book.now, restart=self.restart) for job in self.jobs}
+    def rest(self, job: Job) -> Bid:
+        """Return the work that is left of a job, as a bid, which is computed once."""
+        name = job.bid.id
+        if name not in self.rests:
+            self.rests[name] = rest(job, self.book.now, restart=self.policy.restart)
+        return self.rests[name]
 
     @cached_property
     def units(self) -> Floats:
@@ -117,6 +124,13 @@ class Promises:
         parts = np.floor(fullest * PARTS).astype(np.int64)
         return np.where(capacity > 0, self.prices.of(parts, np.full(len(capacity), PARTS), ahead), 0.0)
 
+    def may_pay(self, bid: Bid) -> bool:
+        """Return whether a payoff may be above 0: no completion is worth more than the soonest, which costs the least
+        price at least."""
+        soonest = shortest(bid, self.book.ledger)
+        costs = self.units[soonest:] @ np.array(consumption_of(bid, self.book.ledger).units)
+        return bid.utility.at(self.book.now + soonest - bid.arrival) > float(costs.min(initial=math.inf))
+
     def offer(self, bid: Bid, first: int) -> Offer:
         """Return what the bid could be promised, from slot `first` on."""
         book = self.book
@@ -124,26 +138,26 @@ class Promises:
         costs = self.units[first - book.now :] @ work
         return Offer(first, costs, bid.utility.curve(book.ledger.end + 1 - bid.arrival)[first - bid.arrival :])
 
-    def soonest(self, bid: Bid, offer: Offer) -> Kept | None:
-        """Return the first slot of the offer that can be kept, with its plan; None if none was found.
+    def soonest(self, bid: Bid, offer: Offer, *, last: int) -> Kept | None:
+        """Return the first slot of the offer that can be kept, with its plan; None if none was found up to `last`.
 
-        The plan for a slot may be complete sooner; it keeps that slot, too, and all later ones. The search does not
-        depend on the utility, so no other statement finds a slot that the truth does not find.
+        The plan for a slot may be complete sooner; it keeps that slot, too, and all later ones. Slots up to one that
+        could not be kept are never offered, so the search can end as soon as it has passed `last`. The first slot does
+        not depend on the utility, so no other statement finds a slot that the truth does not find.
         """
-        plan = self.kept(bid, offer.first)
-        if plan is not None:
-            return Kept(0, plan)
         plan = self.kept(bid, self.book.ledger.end)
         if plan is None:
             return None
-        low, found = 1, Kept(plan.completions[bid.id] - offer.first, plan)
+        low, found = 0, Kept(plan.completions[bid.id] - offer.first, plan)
         while low < found.number:
+            if low > last:
+                return None
             middle = (low + found.number) // 2
             plan = self.kept(bid, offer.first + middle)
             if plan is None:
                 low = middle + 1
             else:
-                found = Kept(plan.completions[bid.id] - offer.first, plan)
+                found = Kept(max(low, plan.completions[bid.id] - offer.first), plan)
         return found
 
     def kept(self, bid: Bid, promised: int) -> Placed | None:
@@ -167,7 +181,7 @@ class Promises:
     def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
         book, closed = self.book, self.book.ledger.closed
-        rows = [(due(job), i, self.rests[job.bid.id]) for i, job in enumerate(jobs)]
+        rows = [(due(job), i, self.rest(job)) for i, job in enumerate(jobs)]
         if new is not None:
             rows.append((new[0], len(rows), new[1]))
         rows.sort(key=lambda row: row[:2])
@@ -238,7 +252,7 @@ class Completions(LearnedPricePolicy):
 
     def promises(self, book: Book) -> Promises:
         """Return the jobs of a book that may be moved, with the posted prices."""
-        return Promises(book, self.price_function(book), self.restart)
+        return Promises(book, self)
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Promise the bid a slot of nearly its greatest payoff, or reject it if no payoff above 0 can be promised."""
@@ -250,7 +264,7 @@ class Completions(LearnedPricePolicy):
             return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered, prices=prices)
         worth = bid.utility.at(alone.completion - bid.arrival)
         offer = promises.offer(bid, alone.completion)
-        first = promises.soonest(bid, offer)
+        first = promises.soonest(bid, offer, last=len(offer.costs))
         found = None if first is None else self._promised(bid, offer, first, promises)
         if found is None:
             reason, text, counter = self._refusal(bid, offer, first, promises)
@@ -290,11 +304,12 @@ class Completions(LearnedPricePolicy):
         promises = self.promises(book)
 
         def granted(bid: Bid) -> Grant | None:
-            alone = plan_alone(bid, book.ledger)
-            offer = None if alone is None else promises.offer(bid, alone.completion)
-            if offer is None or offer.payoffs.max() <= 0.0:
+            alone = plan_alone(bid, book.ledger) if promises.may_pay(bid) else None
+            if alone is None:
                 return None
-            first = promises.soonest(bid, offer)
+            offer = promises.offer(bid, alone.completion)
+            paying = np.flatnonzero(offer.payoffs > 0.0)
+            first = promises.soonest(bid, offer, last=int(paying[-1])) if len(paying) else None
             found = None if first is None else self._promised(bid, offer, first, promises)
             return None if found is None else Grant(found.plan.schedule(bid.id), float(offer.costs[found.number]))
 

@@ -16,7 +16,7 @@ from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
-from scheduling.batch.planner import Search, plan_alone, plan_batch, plan_idle
+from scheduling.batch.planner import Search, plan_alone, plan_batch, plan_idle, shortest
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
 from scheduling.book.ledger import Ledger
@@ -71,6 +71,19 @@ def a_ledger(rng: np.random.Generator) -> Ledger:
 
 def placements(schedules: Iterable[Schedule]) -> tuple[Placement, ...]:
     return tuple(p for schedule in schedules for p in schedule.placements)
+
+
+def test_the_shortest_run_is_that_on_the_empty_cluster() -> None:
+    rng, found = np.random.default_rng(fresh_seed()), 0
+    for _ in range(rounds(20)):
+        ledger = Ledger(random_inventory(rng), start=3, slots=int(rng.integers(2, 40)))
+        for bid in a_batch(rng, ledger, "new"):
+            now = replace(bid, arrival=3, delay=(0,) * len(bid.delay))
+            alone = plan_alone(now, ledger)
+            assert (alone is None) == (shortest(now, ledger) > 40)
+            assert alone is None or alone.completion == 3 + shortest(now, ledger)
+            found += alone is not None
+    assert found > 0
 
 
 def test_it_places_as_best_responses_one_by_one_would() -> None:

@@ -53,28 +53,34 @@ def menu(policy: Completions, bid: Bid, book: Book) -> list[Promise]:
     alone = planner_slow.plan_batch([bid], empty, [(book.now, end)]).get(bid.id)
     slots = range(end + 1 if alone is None else alone.completion, end + 1)
     plans = {slot: kept(policy, bid, slot, book) for slot in slots}
-    soonest = halved(plans, bid.id)
-    if soonest is None:
+    found = halved(plans, bid.id)
+    if found is None:
         return []
+    first, soonest = found
     return [
         Promise(slot, cost(policy, bid, slot, book), bid.utility.at(slot - bid.arrival), plans[slot] or soonest)
-        for slot in range(soonest[bid.id].completion, end + 1)
+        for slot in range(first, end + 1)
     ]
 
 
-def halved(plans: dict[int, Plan | None], name: str) -> Plan | None:
-    """The plan of the first slot, else that of the last one and sooner ones between, by halving.
+def halved(plans: dict[int, Plan | None], name: str) -> tuple[int, Plan] | None:
+    """The first slot that is found by halving, and its plan, which is complete then or sooner; None if there is none.
 
     Now and then a plan for a slot in between that the halving passes over would be complete sooner.
     """
-    first, last = min(plans, default=0), max(plans, default=0)
-    best = plans.get(first) or plans.get(last)
-    low = first + 1
-    while plans.get(first) is None and best is not None and low < best[name].completion:
-        middle = (low + best[name].completion) // 2
+    low, last = min(plans, default=0), max(plans, default=0)
+    best = plans.get(last)
+    if best is None:
+        return None
+    first = best[name].completion
+    while low < first:
+        middle = (low + first) // 2
         plan = plans[middle]
-        low, best = (middle + 1, best) if plan is None else (low, plan)
-    return best
+        if plan is None:
+            low = middle + 1
+        else:
+            best, first = plan, max(low, plan[name].completion)
+    return first, best
 
 
 def cost(policy: Completions, bid: Bid, slot: int, book: Book) -> float:
