@@ -46,8 +46,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> StandingTime:
 
 
 @pytest.fixture(autouse=True)
-def _quick_passwords_and_no_rate(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
+def _no_rate(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("web.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "1000/minute"})
     cache.clear()
     yield
@@ -55,7 +54,7 @@ def _quick_passwords_and_no_rate(db: None, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture(autouse=True)
-def _people(_quick_passwords_and_no_rate: None) -> None:
+def _people(_no_rate: None) -> None:
     for name in ("alice", "bob"):
         User.objects.create_user(name, password=PASSWORD)
 

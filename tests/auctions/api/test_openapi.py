@@ -76,7 +76,6 @@ ONCE |= {
 @pytest.fixture(autouse=True)
 def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
-    monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
     decision_queue.process_pending(market.pk)
