@@ -1,5 +1,7 @@
 """A cluster's market: open it, let it accept bids or not, and record changes of the inventory."""
 
+from typing import Final
+
 import numpy as np
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -21,13 +23,13 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
-PROMISING = tuple(name for name, kind in POLICIES.items() if kind.binding or kind.keeps_slots)
-"""Policies whose schedules are promises."""
+DEFAULT_POLICY: Final = "completions"
+"""The policy of new markets, by the table of docs/measurements/market-on-traces.md."""
 _OF_CLUSTER = Prepared(lambda cluster: Market.objects.select_related("cluster").filter(cluster=cluster), int)
 
 
 def open_market(
-    cluster: Cluster, *, policy: str = "dps", parameters: Json | None = None, by: User | None = None
+    cluster: Cluster, *, policy: str = DEFAULT_POLICY, parameters: Json | None = None, by: User | None = None
 ) -> Market:
     """Open the cluster's market under a policy; a market that exists already is only opened for bids again."""
     make_policy(policy, parameters or {}).check(inventory_of(cluster))
@@ -109,7 +111,8 @@ def _broken_promises(
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
     if not all_stay:
         # Jobs that have not started and were promised nothing are planned again.
-        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=PROMISING))
+        promising = [name for name, kind in POLICIES.items() if kind.binding or kind.keeps_slots]
+        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=promising))
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     if not holdings:
         return []

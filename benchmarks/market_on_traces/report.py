@@ -81,24 +81,21 @@ def rules_table(cells: Sequence[Cell]) -> Iterator[str]:
     each cell, and the number of cells in which fluid prices are ahead.
     """
     rows = rows_of(cells)
-    loads = sorted({place.load for place in rows})
-    yield f"| values | market | {' | '.join(f'{load:g}' for load in loads)} |"
-    yield "|" + " --- |" * (2 + len(loads))
+    yield "| values | market | load | quantile | fluid | better | fluid ahead |"
+    yield "|" + " --- |" * 7
     for family in dict.fromkeys(place.family for place in rows):
         for market in PRICED:
-            fluid = f"{market} fluid"
-            columns = []
-            for load in loads:
+            for load in sorted({place.load for place in rows}):
                 pairs = [
-                    (row[market].over_bound, row[fluid].over_bound)
+                    (row[market].over_bound, row[f"{market} fluid"].over_bound)
                     for place, row in rows.items()
-                    if (place.family, place.load) == (family, load) and market in row and fluid in row
+                    if (place.family, place.load) == (family, load) and {market, f"{market} fluid"} <= row.keys()
                 ]
-                columns.append(_better(pairs) if pairs else "-")
-            yield f"| {family} | {market} | {' | '.join(columns)} |"
+                if pairs:
+                    yield f"| {family} | {market} | {load:g} | {_better(pairs)} |"
 
 
 def _better(pairs: list[tuple[float, float]]) -> str:
     learned, fluid = (fmean(column) for column in zip(*pairs, strict=True))
     ahead = sum(other > one for one, other in pairs)
-    return f"{learned:.3f}, {fluid:.3f}: {fmean(max(pair) for pair in pairs):.3f} ({ahead} of {len(pairs)})"
+    return f"{learned:.3f} | {fluid:.3f} | {fmean(max(pair) for pair in pairs):.3f} | {ahead} of {len(pairs)}"

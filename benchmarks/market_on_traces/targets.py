@@ -90,8 +90,10 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[Verdict]:
 def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
     mine = {place: row for place, row in rows.items() if market in row}
     by_size = {place: row for place, row in mine.items() if place.family == BY_SIZE}
-    equal = {place: row for place, row in mine.items() if place.family == EQUAL}
-    high = {place: row for place, row in by_size.items() if place.load >= HIGH_LOAD}
+    # Where no queue was run, nothing is judged against one.
+    queued = {place: row for place, row in mine.items() if _queues(row)}
+    equal = {place: row for place, row in queued.items() if place.family == EQUAL}
+    high = {place: row for place, row in queued.items() if place.family == BY_SIZE and place.load >= HIGH_LOAD}
     low = {place: row for place, row in mine.items() if place.load <= LOW_LOAD}
 
     def verdict(
@@ -129,7 +131,7 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
     yield verdict("load <= 0.5: welfare / bound", NEAR_BOUND, low, lambda own, _: own.over_bound)
     yield verdict("load <= 0.5: admitted", ADMITTED, low, lambda own, _: own.acceptance)
     yield verdict(
-        "load <= 0.5: JCT / SRTF", SLOWER, low,
+        "load <= 0.5: JCT / SRTF", SLOWER, {place: row for place, row in low.items() if "srtf" in row},
         lambda own, row: ratio(own.mean_jct_h, row["srtf"].mean_jct_h), at_least=False,
     )  # fmt: skip
     for text, wanted, figure in (

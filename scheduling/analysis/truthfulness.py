@@ -160,7 +160,7 @@ def _grants(policy: Policy, book: Book) -> Callable[[Bid], Grant | None]:
 
     def granted(bid: Bid) -> Grant | None:
         decision = policy.decide(bid, book)
-        return Grant(decision.schedule, decision.payment) if decision.admitted else None
+        return Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None
 
     return granted
 
@@ -191,17 +191,20 @@ def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> 
 
 
 def _judged(found: Grant | None, bid: Bid, *, factor: float, stated: float) -> Misreport:
-    """Return the result of a grant by the bid's true utility."""
+    """Return the result of a grant by the bid's true utility; a promised slot counts, not the present plan."""
     schedule, payment = (None, 0.0) if found is None else (found.schedule, found.payment)
     value: float | None = 0.0
+    completion = None if schedule is None else schedule.completion
+    if found is not None and found.due is not None:
+        completion = found.due
     if found is not None:
-        value = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        value = None if completion is None else bid.utility.at(completion - bid.arrival)
     return Misreport(
         factor=factor,
         stated=stated,
         admitted=found is not None,
         start=None if schedule is None else schedule.start,
-        completion=None if schedule is None else schedule.completion,
+        completion=completion,
         payment=payment,
         value=value,
         payoff=None if value is None else value - payment,

@@ -83,6 +83,8 @@ class Grant:
     schedule: Schedule | None
     """None while the job waits without a plan."""
     payment: float = 0.0
+    due: int | None = None
+    """The promised slot of completion, if that is what the bid bought."""
 
 
 @runtime_checkable

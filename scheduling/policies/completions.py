@@ -311,7 +311,10 @@ class Completions(LearnedPricePolicy):
             paying = np.flatnonzero(offer.payoffs > 0.0)
             first = promises.soonest(bid, offer, last=int(paying[-1])) if len(paying) else None
             found = None if first is None else self._promised(bid, offer, first, promises)
-            return None if found is None else Grant(found.plan.schedule(bid.id), float(offer.costs[found.number]))
+            if found is None:
+                return None
+            payment, promised = float(offer.costs[found.number]), offer.first + found.number
+            return Grant(found.plan.schedule(bid.id), payment, promised)
 
         return granted
 

@@ -214,15 +214,23 @@ def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
     assert with_sections(text, cells) == text
 
 
+def test_a_market_that_ran_alone_is_not_judged_against_queues() -> None:
+    found = judged([*made_up(2.0, BY_SIZE, {"dps": 0.9}), *made_up(0.2, EQUAL, {"dps": 0.9})])
+    against = ("by size, load >= 1: best queue", "equal: welfare / best queue", "load <= 0.5: JCT / SRTF")
+    assert [found[text].figures for text in against] == [(), (), ()]
+    assert found["load <= 0.5: admitted"].figures == (1.0,)
+
+
 def test_the_better_price_rule_of_each_cell_is_known_in_hindsight_only() -> None:
     cells = [
         *made_up(2.0, BY_SIZE, GOOD | {"dps": 0.5, "dps fluid": 0.7}),
         *made_up(4.0, BY_SIZE, GOOD | {"dps": 0.6, "dps fluid": 0.4}),
     ]
     lines = list(rules_table(cells))
-    assert lines[0] == "| values | market | 2 | 4 |"
-    assert lines[2] == "| by_size | dps | 0.500, 0.700: 0.700 (1 of 1) | 0.600, 0.400: 0.600 (0 of 1) |"
-    assert lines[3] == "| by_size | oasis | - | - |"
+    assert lines[2:] == [
+        "| by_size | dps | 2 | 0.500 | 0.700 | 0.700 | 1 of 1 |",
+        "| by_size | dps | 4 | 0.600 | 0.400 | 0.600 | 0 of 1 |",
+    ]
 
 
 def test_a_document_without_the_sections_is_refused() -> None:

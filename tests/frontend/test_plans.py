@@ -124,7 +124,7 @@ def test_the_form_asks_what_the_policy_wants(planned: Market, market_of_dps: Mar
 @pytest.fixture
 def market_of_dps(db: None) -> Market:
     """Another market, under DPS."""
-    return open_market(make_cluster("other"))
+    return open_market(make_cluster("other"), policy="dps")
 
 
 @pytest.mark.parametrize(

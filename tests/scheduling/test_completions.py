@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from scheduling.analysis.truthfulness import stated_values
 from scheduling.batch.consumption import least_consumption
 from scheduling.batch.planner import plan_alone
 from scheduling.book.ledger import Ledger
@@ -42,7 +43,7 @@ class Watched(Completions):
     def decide(self, bid: Bid, book: Book) -> Decision:
         decision = super().decide(bid, book)
         granted = self.grants(book)(bid)
-        assert granted == (Grant(decision.schedule, decision.payment) if decision.admitted else None)
+        assert granted == (Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None)
         if decision.admitted and decision.due is not None and decision.schedule is not None:
             posted = self.prices(book)[decision.due - book.now - 1].max(axis=0)
             assert decision.payment == pytest.approx(float(posted @ least_consumption(bid, book.inventory).units))
@@ -283,6 +284,16 @@ def test_a_short_job_stops_a_long_one_that_was_promised_late_and_both_are_in_tim
     going.advance(20)
     assert going.done["short"].held == (gpu(2, 4),)
     assert going.done["long"].held == (gpu(0, 2), gpu(4, 8))
+
+
+def test_another_statement_is_judged_by_the_slot_that_it_is_promised() -> None:
+    going = start(ONE_PRICE, GPUS)
+    book, bid = going.book.view(), job("one", Linear(20.0, 1.0), work=4)
+    decision = policy(ONE_PRICE).decide(bid, book)
+    (truth,) = stated_values(policy(ONE_PRICE), bid, book, [1.0])
+    assert decision.schedule is not None
+    assert truth.completion == decision.due
+    assert truth.payoff == decision.payoff
 
 
 def test_a_job_that_could_not_keep_its_promise_is_not_stopped() -> None:

@@ -59,6 +59,12 @@ def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters
     assert values[0].payoff == 0
 
 
+def bought(decision: Decision) -> tuple[int | None, int | None]:
+    """First slot, and the completion that the bid pays for: the promised slot, if there is one."""
+    schedule = decision.schedule
+    return (None, None) if schedule is None else (schedule.start, decision.due or schedule.completion)
+
+
 @each_policy
 @settings(max_examples=rounds(2, longer=45), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
@@ -69,8 +75,7 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
     decision = policy.decide(bid, book)
     seen = truth(stated_values(policy, bid, book, [0.5, 1.0, 2.0]))
     assert (seen.admitted, seen.payment) == (decision.admitted, decision.payment)
-    completion = None if decision.schedule is None else decision.schedule.completion
-    assert seen.completion == completion
+    assert (seen.start, seen.completion) == bought(decision)
     assert np.array_equal(book.ledger.used, used)
 
 
@@ -86,10 +91,8 @@ def test_each_statement_gets_what_the_policy_decides_about_it(name: str, paramet
         asked += [(point, stretched(own.utility, point.factor), own) for point in stated_times(policy, own, book)]
     for point, stated, own in asked:
         decision = policy.decide(Bid(**{**vars(own), "utility": stated}), book)
-        schedule = decision.schedule
-        slots = (None, None) if schedule is None else (schedule.start, schedule.completion)
         assert (point.admitted, point.payment) == (decision.admitted, decision.payment)
-        assert (point.start, point.completion) == slots
+        assert (point.start, point.completion) == bought(decision)
 
 
 @each_exact_auction
