@@ -98,10 +98,10 @@ def _pooled(
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
     logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
     offered = np.array([usable[pool[0][0]] for pool in pools], dtype=np.bool_).reshape(-1, resources)
-    means = _rounded(np.array([_mean(logs, pool) for pool in pools]).reshape(-1, resources))
+    means = _rounded(_means(logs, pools))
     middle = means.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
     spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (means - middle))
-    average = np.array([_mean(values, pool) for pool in pools] if len(values) else np.zeros(len(pools)))
+    average = _means(values[:, np.newaxis], pools)[:, 0] if len(values) else np.zeros(len(pools))
     found = (
         np.where(offered, np.clip(spread, SMALLEST_OFFER, LARGEST_MONEY), 0.0),
         np.exp2(_rounded(np.log2(average, out=np.zeros(len(pools)), where=average > 0))) * (average > 0),
@@ -115,9 +115,18 @@ def _rounded(logs: Floats) -> Floats:
     return np.asarray(np.round(logs / STEP) * STEP)
 
 
-def _mean(rows: Floats, pool: Pool) -> Floats:
-    """Return the mean over owners of the mean over each owner's bids."""
-    return np.asarray(np.mean([rows[mine].mean(axis=0) for mine in pool], axis=0))
+def _means(rows: Floats, pools: list[Pool]) -> Floats:
+    """Return the mean of each pool over its owners of the mean over each owner's rows, P x C of N x C."""
+    if not pools:
+        return np.zeros((0, rows.shape[1]))
+    owners = [mine for pool in pools for mine in pool]
+    sizes = np.array([len(mine) for mine in owners])
+    shares = np.repeat(1.0 / sizes, sizes)[:, np.newaxis] * rows[np.concatenate(owners)]
+    of_owners = np.add.reduceat(shares, np.cumsum(sizes) - sizes)
+    numbers = np.array([len(pool) for pool in pools])
+    sums: Floats = np.add.reduceat(of_owners, np.cumsum(numbers) - numbers)
+    means: Floats = sums / numbers[:, np.newaxis]
+    return means
 
 
 def pooled_history(book: Book, *, refit_every: int, most: int | None = None) -> tuple[Floats, Floats]:
