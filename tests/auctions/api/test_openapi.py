@@ -257,7 +257,7 @@ def test_the_document_is_valid_and_raises_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize("who", ["operator", "bidder"])
 def test_what_is_often_right_is_answered_as_documented(document: Any, alice: User, who: str) -> None:
     headers = headers_of(alice if who == "bidder" else make_operator())
-    examples = rounds(6, longer=100)
+    examples = rounds(10, longer=2 * LONGER)
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
     theirs = ("counterfactuals", "servers", "bids_fail", "bids_retry")
@@ -299,7 +299,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     del bid["properties"]["utility"], bid["properties"]["ps_step_s"]
     bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
     bid["required"] = ["model", "epochs", "weight"]
-    seen = asked(known, headers_of(alice), examples=rounds(4, longer=45), mode=POSITIVE, checks=ALWAYS)
+    seen = asked(known, headers_of(alice), examples=rounds(6), mode=POSITIVE, checks=ALWAYS)
     for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
         assert successes(seen[name]) >= AT_LEAST, seen[name]
 
