@@ -1,6 +1,7 @@
 """Operations of an operator on a market's server: take it out of service, now or from a slot on, and restore it."""
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from auctions.domain.errors import WrongState
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
@@ -54,7 +55,10 @@ def _report(
     reason: str,
     by: User | None,
 ) -> Outage | None:
-    """Record the outage under the market's lock, unless it is in force already; return the outage then in force."""
+    """Record the outage under the market's lock, unless it is in force already; return the outage then in force.
+
+    If it is in force already, nothing is written: rows of what workers did would belong to no event.
+    """
     with locked_market(market_of(server.cluster).pk) as market:
         moment = market_time(market)
         book = caught_up(market, moment)
@@ -64,10 +68,12 @@ def _report(
             _check_slots(first, deadline, moment, end=book.ledger.end)
             if book.policy.queues and deadline is None:
                 deadline = first
-        if not _is_in_force(before, kind, from_slot=from_slot, deadline=deadline, now=moment.now):
-            if kind is OutageKind.DRAIN and before is not None and before.out_slot is not None:
-                raise WrongState(f"Server {server.name} is out of service already; return it to service first.")
-            book = outages.report_outage(market, book, moment, server, Report(kind, first, deadline, reason, by))
+        if _is_in_force(before, kind, from_slot=from_slot, deadline=deadline, now=moment.now):
+            transaction.set_rollback(True)
+            return before
+        if kind is OutageKind.DRAIN and before is not None and before.out_slot is not None:
+            raise WrongState(f"Server {server.name} is out of service already; return it to service first.")
+        book = outages.report_outage(market, book, moment, server, Report(kind, first, deadline, reason, by))
         save_counters(market)
     books.store(market, book)
     return outages.in_force(server)

@@ -213,6 +213,22 @@ def test_saying_it_again_changes_nothing_and_what_cannot_be_is_refused(paid: Pai
     assert [row.ended_slot for row in Outage.objects.filter(server=edge)] == [None, 0]
 
 
+def test_saying_it_again_in_a_slot_writes_no_work_that_belongs_to_no_event(alice: User) -> None:
+    market = open_market(make_cluster(servers=1, units=4), policy="preemptive", parameters={"cloud": "edge"})
+    set_time(market, SLOT_S)  # the very beginning of slot 1, which is still on sale
+    pass_slots(market.pk)
+    sent = {key: value for key, value in body().items() if key != "utility"}
+    submit_bid(cluster=market.cluster, owner=alice, body=sent | {"weight": 3})
+    decision_queue.process_pending(market.pk)
+    set_time(market, 1.5 * SLOT_S)
+    restore_server(server(market, "edge-0"), reason="", by=None)
+    assert not Segment.objects.exists()
+    assert broken(market) == {}
+    lose_server(server(market, "edge-0"), reason="a fan broke", by=None)
+    assert Segment.objects.exists(), "work up to now is of this event"
+    assert broken(market) == {}
+
+
 def test_capacity_that_is_held_cannot_go_and_the_message_says_what_can_be_done(paid: Paid) -> None:
     with (
         pytest.raises(ChangeRefused, match="Take the server out of service instead"),
