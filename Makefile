@@ -8,9 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Modules are compiled when they are first imported: of plotly's thousands that is a few.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-# One more than there are cores, up to eight: many tests wait for processes of their own.
+# Two more than there are cores, up to eight: many tests wait for processes of their own.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 7 ] && expr $(CORES) + 1 || echo 8)
+PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 6 ] && expr $(CORES) + 2 || echo 8)
 VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE

@@ -4,12 +4,14 @@ Whatever is drawn follows from one seed, which the end of a run prints: `SHADOWP
 """
 
 import os
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeVar
 from zlib import crc32
 
 import numpy as np
 import pytest
 
+T = TypeVar("T")
 SOAK: Final = os.environ.get("SHADOWPRICE_SOAK") == "1"
 VARIABLE: Final = "SHADOWPRICE_SEED"
 MARKER: Final = "soak"
@@ -25,6 +27,18 @@ LONGER: Final = 30
 def rounds(count: int, *, longer: int = LONGER) -> int:
     """Return the number of cases: this number in an ordinary run, and `longer` times as much in a soak."""
     return count * longer if SOAK else count
+
+
+def some(names: Iterable[T], count: int) -> list[T]:
+    """Return this many of the names, in order: others in every run, all of them in a soak.
+
+    For parameters of tests whose every case takes long. Such a test has the marker of a soak itself.
+    """
+    known = list(names)
+    if SOAK:
+        return known
+    rng = np.random.default_rng([choose_seed(), crc32(repr(known).encode())])
+    return [known[i] for i in sorted(rng.choice(len(known), count, replace=False))]
 
 
 def choose_seed() -> int:

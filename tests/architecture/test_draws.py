@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.draws import LONGER, fresh_seed, rounds
+from tests import draws
+from tests.draws import LONGER, fresh_seed, rounds, some
 from tests.processes import ROOT
 
 FILE = "tests/architecture/test_draws.py"
@@ -36,6 +37,21 @@ def test_it_prints_what_a_test_draws() -> None:
 @given(st.integers(0, 10**9))
 def test_it_prints_what_hypothesis_draws(number: int) -> None:
     print(f"drew {number}")
+
+
+def test_some_names_are_drawn_in_their_order_and_all_in_a_soak(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"name {i}" for i in range(9)]
+    monkeypatch.setattr(draws, "SOAK", False)
+    seen: set[str] = set()
+    for seed in range(40):
+        monkeypatch.setenv("SHADOWPRICE_SEED", str(seed))
+        found = some(names, 3)
+        assert found == some(names, 3) == sorted(set(found))
+        assert len(found) == 3
+        seen |= set(found)
+    assert seen == set(names)
+    monkeypatch.setattr(draws, "SOAK", True)
+    assert some(names, 3) == names
 
 
 @pytest.mark.thorough

@@ -35,9 +35,11 @@ from tests.auctions.counterfactual.assertions import (
     assert_the_same_policy_changes_nothing,
 )
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, make_user, set_time, submit
+from tests.draws import some
 from tests.scheduling.policy_settings import SETTINGS
 
-EVERY = [(name, one) for name, many in SETTINGS.items() for one in many]
+EVERY = [(name, one) for name, many in SETTINGS.items() for one in some(many, 1)]
+"""Every policy, with one of its settings in each run and all of them in a soak."""
 
 
 def server(market: Market, name: str) -> Server:
@@ -276,6 +278,7 @@ def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
     assert "nobody holds a server out of service" in broken(paid.market)
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
 @pytest.mark.parametrize(("policy", "parameters"), EVERY)
 def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: str, parameters: Json) -> None:

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from cluster.operators import is_operator
 from frontend.views.charts import CHARTS
 from scheduling.policies.base import Objective
 from tests.auctions.worlds import PRICED, SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
-from tests.draws import rounds
+from tests.draws import rounds, some
 from tests.frontend.sealed import Spy, addresses
 from tests.rows import taken_back
 
@@ -267,16 +267,13 @@ def published_sums(found: World, spy: Spy) -> None:
     spy.look("in the end")
 
 
-SOME = ("DPS, quantile prices", "weighted completion")
-"""Policies of the fast tests; the others are compared by the slow ones."""
+ALWAYS = ("DPS, quantile prices", "weighted completion")
+"""Policies of every run; of the others some are drawn, since a world of 300 addresses takes seconds."""
 
 
-def each(names: Iterable[str]) -> list[Any]:
-    return [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in names]
-
-
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(POLICIES))
+@pytest.mark.parametrize("policy", [*ALWAYS, *some([name for name in POLICIES if name not in ALWAYS], 2)])
 def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -286,8 +283,9 @@ def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     assert_same(one.read, other.read)
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "DPS, fluid prices", "OASiS"]))
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices", "OASiS"], 1))
 def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -296,8 +294,9 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     assert_same(one.read, other.read)
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "DPS, fluid prices"]))
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices"], 1))
 def test_worlds_in_which_a_standing_bid_of_another_ends_sooner_or_later_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -316,8 +315,9 @@ def _ended(found: World, spy: Spy) -> str:
     return Bid.objects.get(owner=found.people["bob"]).state
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", each(["DPS, quantile prices", "OASiS", "weighted completion"]))
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "OASiS", "weighted completion"], 1))
 def test_worlds_with_the_same_published_sums_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -345,8 +345,9 @@ def flooded(found: World, spy: Spy) -> None:
     spy.look("refitted", only=FIGURES)
 
 
-@pytest.mark.parametrize("policy", POLICIES_WITH_PRICES)
+@pytest.mark.soak
 @pytest.mark.slow
+@pytest.mark.parametrize("policy", some(POLICIES_WITH_PRICES, 3))
 def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -364,8 +365,9 @@ def pooled_in_turn(found: World, spy: Spy) -> None:
     spy.look("refitted", only=FIGURES)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["DPS, quantile prices", "OASiS"])
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "OASiS"], 1))
 def test_prices_that_learn_reveal_no_more_than_the_product_of_what_three_others_offer(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
