@@ -25,7 +25,7 @@ from scheduling.policies.simulation import Simulation, simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
 from tests.data.make.weighted import random_sequence
-from tests.draws import fresh_seed
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
 from tests.scheduling.twins.documents.weighted import Cluster, by_intervals, rolling
 from tests.scheduling.twins.weighted_cases import random_instance
@@ -243,21 +243,29 @@ def test_a_running_job_runs_on_where_a_restart_would_cost_more_than_it_saves(boo
 
 
 @pytest.mark.parametrize("architecture", Architecture)
-def test_rescaling_lowers_the_total_in_the_mean_and_every_job_does_its_work(architecture: Architecture) -> None:
-    seed = fresh_seed()
-    rng = np.random.default_rng(seed)
+def test_rescaling_lowers_the_total_in_the_mean(architecture: Architecture) -> None:
+    """On fixed instances: of rings one in eight is changed, so of thirty others one time in a hundred none is lower."""
+    rng = np.random.default_rng(5)
     ratios = []
     for _ in range(30):
         instance = random_instance(rng, architecture, jobs=5)
         rigid, rescaled = (run(instance, policy) for policy in (WeightedCompletion(), WeightedCompletion(rescaled=5)))
-        for job in rescaled.done.values():
-            done = work_done(job.bid, job.held, until=job.completion or 0)
-            assert done == job.bid.work, f"seed {seed}: job {job.bid.id}"
         totals = [
             sum(job.bid.utility.value * (job.completion or 0) for job in one.done.values()) for one in (rigid, rescaled)
         ]
         ratios.append(totals[1] / totals[0])
-    assert np.mean(ratios) < 1, f"seed {seed}: {np.mean(ratios):.4f}"
+    assert np.mean(ratios) < 1
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_every_job_that_may_be_rescaled_does_its_work(architecture: Architecture) -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    for _ in range(rounds(15)):
+        instance = random_instance(rng, architecture, jobs=5)
+        for job in run(instance, WeightedCompletion(rescaled=5)).done.values():
+            done = work_done(job.bid, job.held, until=job.completion or 0)
+            assert done == job.bid.work, f"seed {seed}: job {job.bid.id}"
 
 
 def test_a_batch_waits_for_the_end_of_its_interval(book: RunningBook) -> None:
