@@ -50,8 +50,8 @@ def last_interval(now: int, *, slots: int, alpha: int) -> Interval | None:
     ----------
     slots
         Length of the horizon, in which a batch must fit.
-        alpha
-            Number of rounds of a batch.
+    alpha
+        Number of rounds of a batch.
     """
     passed = now - 1
     if passed < 1:

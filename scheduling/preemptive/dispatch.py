@@ -89,8 +89,8 @@ def dispatch(
     ----------
     bid
         The job; its upload begins now.
-        queues
-            The present queues.
+    queues
+        The present queues.
     rule
         marginal: what adds least to the times of all jobs, with a price for the work of the edge (ours); without a
         cloud, and for a job that joined before, as jobmax.

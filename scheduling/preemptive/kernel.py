@@ -327,8 +327,8 @@ def place(
     ----------
     key
         Key of each candidate for its first chunk, N; modified.
-        each
-            Ticks of a chunk.
+    each
+        Ticks of a chunk.
     server, room
         Server of each candidate, and for how many chunks each server has storage; `room` is modified.
     cloud

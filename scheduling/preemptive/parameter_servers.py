@@ -58,8 +58,8 @@ def assign(
     ----------
     segments
         Segments of all workers.
-        pss
-            Number of parameter servers of the jobs' type on each server of the edge.
+    pss
+        Number of parameter servers of the jobs' type on each server of the edge.
     clouds
         Servers that are clouds, which always have one more.
     order

@@ -31,8 +31,8 @@ class Queues(Rebuilt):
         Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
     now
         First slot.
-        ticks
-            Ticks per slot.
+    ticks
+        Ticks per slot.
     """
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:

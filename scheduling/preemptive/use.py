@@ -19,8 +19,7 @@ def units_in_use(found: Iterable[Busy], demand: Ints, *, servers: int, start: in
     ----------
     found
         Busy periods of workers, in any order. A worker of the edge counts once a slot, whatever it does there. In the
-        cloud
-        chunks count one by one: each keeps its place until the slot in which it is complete is over.
+        cloud chunks count one by one: each keeps its place until the slot in which it is complete is over.
     demand
         Units of each resource that a worker of each type takes, W x R.
     """

@@ -53,6 +53,18 @@ def exists(name: str) -> bool:
     return False
 
 
+def test_what_a_docstring_says_of_a_parameter_stands_under_its_name() -> None:
+    """A name that is indented like a description would be read as part of the one before it."""
+    indented = re.compile(r"^( *)-{5,}\n(?:(?:\1.*)?\n)*?\1    (\w+(?:, \w+)*)\n\1        \S", re.MULTILINE)
+    wrong = {
+        (path.relative_to(ROOT).as_posix(), found.group(2))
+        for path in sources()
+        for said in docstrings(path)
+        for found in indented.finditer(said)
+    }
+    assert wrong == set()
+
+
 def test_python_names_in_documents_exist() -> None:
     names = {name for path in DOCUMENTS for name in PYTHON_NAME.findall(path.read_text(encoding="utf-8"))}
     assert len(names) > 5

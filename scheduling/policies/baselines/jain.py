@@ -35,8 +35,8 @@ def pack_right_to_left(
     ----------
     ledger
         Reservations of other jobs. It is not changed.
-        freed
-            Placements in the ledger that count as free.
+    freed
+        Placements in the ledger that count as free.
 
     Returns
     -------

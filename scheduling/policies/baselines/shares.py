@@ -21,8 +21,8 @@ def fair_counts(gangs: list[Gang], inventory: Inventory, capacity: Ints) -> list
     ----------
     gangs
         Gangs of the jobs; their counts are not used.
-        capacity
-            Capacity of all servers together, R numbers.
+    capacity
+        Capacity of all servers together, R numbers.
     """
     counts = [0] * len(gangs)
     left: list[int] = capacity.tolist()
