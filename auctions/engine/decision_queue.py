@@ -2,15 +2,15 @@
 
 Each decision is one transaction under the market's lock. So a bid is decided exactly once, even if a process dies,
 other workers run, or a task is delivered several times. If a worker dies, its bid still waits, and the next worker or
-`auctions.tasks.sweep` decides it. If the policy raises on a bid, the bid is quarantined in that same transaction, with
-the error for operators, and the next bid is decided. An error of the database or the machine is passed on: nothing is
-written, and the bid is decided again later.
+`auctions.tasks.sweep` decides it. If the policy raises on a bid, nothing of that transaction is kept, the bid is
+quarantined in the next one, with the error for operators, and the next bid is decided. An error of the database or the
+machine is passed on: nothing is written, and the bid is decided again later.
 
 `tests/auctions/test_decision_queue.py` shows that no bid is decided twice, and
 `tests/faults/test_each_bid_is_decided_once_services.py` that this also holds if a worker is killed.
 """
 
-from django.db import connection
+from django.db import connection, transaction
 
 from auctions.domain import waking
 from auctions.domain.lock import locked_market, market_time, save_counters
@@ -20,6 +20,7 @@ from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState
 from auctions.state import book as books
+from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
 
 LONGEST_TURN = 200
@@ -65,23 +66,36 @@ def decide_next(market_id: int) -> bool:
         bid = _FIRST.first(market_id)
         if bid is None:
             return False
-        moment = market_time(market)
+        version, moment, failed = market.ledger_version, market_time(market), None
         book = caught_up(market, moment)
         try:
             with policy_errors():
                 core = outcomes.current_core(market, bid, book)
             made = decide(book, core, owner=bid.owner_id)
-        except PolicyFailed as failed:
-            outcomes.quarantine(market, bid, book, moment, failed)
-            sound = False  # the book may be partly changed: the next one is rebuilt from rows
+        except PolicyFailed as error:
+            failed = error
+            transaction.set_rollback(True)
         else:
             until = standing.last_slot(bid.resolved_request, core, book, made.decision, standing.RULE)
             if until is None:
                 outcomes.write(market, bid, book, moment, made)
             else:
                 standing.begin(market, bid, book, moment, made, until=until)
-            sound = True
-        save_counters(market)
-    if sound:
+            save_counters(market)
+    if failed is None:
         books.store(market, book)
+    else:
+        _quarantine(bid, book, failed, version=version)
     return True
+
+
+def _quarantine(bid: Bid, book: LiveBook, failed: PolicyFailed, *, version: int) -> None:
+    """Quarantine a bid in a transaction of its own: what was written before its policy failed belongs to no event.
+
+    Nothing happens if the bid was withdrawn since, or if the market has changed: then it is decided again.
+    """
+    with locked_market(bid.market_id) as market:
+        first = _FIRST.first(market.pk)
+        if first is not None and first.pk == bid.pk and market.ledger_version == version:
+            outcomes.quarantine(market, first, book, market_time(market), failed)
+            save_counters(market)

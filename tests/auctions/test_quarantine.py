@@ -15,9 +15,10 @@ from auctions.engine import outcomes
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
-from auctions.engine.submission import quote
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, PolicyError
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, PolicyError, Segment
 from auctions.readings import certificates
 from auctions.readings.market_readings import summary
 from auctions.state import book
@@ -26,9 +27,10 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.policies.dps import Dps
+from scheduling.policies.preemptive import Preemptive
 from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_stands_on_rows_as_on_events
 from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, process_pending, register, send, states
-from tests.auctions.worlds import make_cluster, set_time
+from tests.auctions.worlds import SLOT_S, body, make_cluster, set_time
 
 
 @pytest.fixture
@@ -187,6 +189,34 @@ def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_f
     assert states(faulty) == ["quarantined", "running"]
     assert Event.objects.filter(kind=EventKind.QUARANTINED).count() == PolicyError.objects.count() == 1
     assert_clean(faulty)
+
+
+def test_work_that_queues_did_until_a_failure_is_kept_with_the_next_event_only(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    market = open_market(make_cluster(servers=1, units=4), policy="preemptive", parameters={"cloud": "edge"})
+    set_time(market, SLOT_S)  # the very beginning of slot 1, which is still on sale
+    pass_slots(market.pk)
+    sent = {key: value for key, value in body().items() if key != "utility"} | {"weight": 3}
+    for seconds in (SLOT_S, 1.5 * SLOT_S):
+        set_time(market, seconds)
+        submit_bid(cluster=market.cluster, owner=alice, body=sent)
+        with monkeypatch.context() as patched:
+            if seconds > SLOT_S:
+                patched.setattr(Preemptive, "decide", _raises)
+            process_pending(market)
+    assert states(market) == ["running", "quarantined"]
+    assert not Segment.objects.exists()
+    assert_clean(market)
+    market.refresh_from_db()
+    retry_bid(Bid.objects.get(sequence=2))
+    process_pending(market)
+    assert Segment.objects.exists(), "of the admission"
+    assert_clean(market)
+
+
+def _raises(*_args: object) -> None:
+    raise ValueError("unlucky")
 
 
 WRONG: dict[str, dict[str, Any]] = {
