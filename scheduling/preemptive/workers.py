@@ -73,7 +73,7 @@ class Workers:
         """Numbers of the workers of each type."""
         self.hosts: list[Ints] = [np.flatnonzero(edge[:, m]) for m in range(edge.shape[1])]
         """Servers of the edge with workers of each type."""
-        self.clouds = [s for s, cloud in enumerate(inventory.cloud) if cloud]
+        self.clouds: Ints = np.flatnonzero(np.array(inventory.cloud, dtype=np.bool_))
         """Servers that are clouds."""
         self.pss: list[int] = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
         """Parameter servers of each type."""
@@ -112,13 +112,12 @@ class Workers:
         delay
             Slots of upload to each server, S.
         """
-        hosts = self.hosts[task.worker]
-        away = [int(delay[s]) for s in self.clouds if self.count[s, task.worker] >= chunks]
-        if not away or not len(hosts):
+        hosts, clouds = self.hosts[task.worker], self.clouds[self.count[self.clouds, task.worker] >= chunks]
+        if not len(hosts) or not len(clouds):
             return 0
+        away = int(delay[clouds].min()) * self.ticks + task.alone
         rounds = -(-chunks // len(self.of_type[task.worker]))
-        sooner = min(away) - int(delay[hosts].min())
-        return max(0, sooner * self.ticks + task.alone - rounds * task.each)
+        return max(0, away - int(delay[hosts].min()) * self.ticks - rounds * task.each)
 
     def ps_type(self, bid: Bid) -> int:
         """Return the type of parameter server that the job uses."""
