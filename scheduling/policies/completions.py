@@ -370,7 +370,8 @@ class Completions(LearnedPricePolicy):
                 "finishing is worth anything."
             )
             return Reason.NO_ROOM, text, None
-        value = bid.utility.value * float((offer.costs[able] / offer.values[able]).min())
+        with np.errstate(over="ignore"):  # next to nothing, late in a sigmoid: no value would be enough for that slot
+            value = bid.utility.value * float((offer.costs[able] / offer.values[able]).min())
         text = "Every completion that can be promised costs at least what it is worth."
         if bid.utility.value < SMALLEST_MONEY or not value + 2 * CENT <= LARGEST_MONEY:
             return Reason.PRICE, text, None

@@ -19,7 +19,7 @@ from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
-from scheduling.model.utility import Constant, Linear, Step, Utility
+from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Utility
 from scheduling.policies.base import Grant
 from scheduling.policies.completions import Completions
 from scheduling.policies.posted_price import CENT, with_value
@@ -272,6 +272,13 @@ def test_a_rejection_says_why(bid: Bid, jobs: tuple[Job, ...], reason: Reason) -
         assert more.due is not None
         assert more.due <= decision.counter.completion
         assert not fast.decide(with_value(bid, 1.99), book).admitted
+
+
+def test_no_value_is_enough_where_a_sigmoid_has_next_to_nothing_left() -> None:
+    bid = job("new", Sigmoid(1.5, 370.0, 0.0), work=2)
+    assert 0.0 < bid.utility.at(2) < 1e-320
+    decision = policy(ONE_PRICE).decide(bid, book_with(GPUS).view())
+    assert (decision.reason, decision.counter) == (Reason.PRICE, None)
 
 
 def test_a_short_job_stops_a_long_one_that_was_promised_late_and_both_are_in_time() -> None:
