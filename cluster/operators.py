@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Q
 
 OPERATORS: Final = "operators"
-APPS: Final = ("cluster", "auctions", "studies", "axes")
+APPS: Final = ("cluster", "auctions", "execution", "studies", "axes")
 OPERATE: Final = ("cluster", "change_cluster")
 """Users with this permission are operators: members of the group, and superusers."""
 _ANYBODY: Final = -1

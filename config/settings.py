@@ -94,6 +94,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "cluster.apps.ClusterConfig",
     "auctions",
+    "execution",
     "demo",
     "studies",
     "frontend",

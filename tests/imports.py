@@ -16,7 +16,7 @@ import grimp
 
 from tests.processes import ROOT
 
-ROOMS: Final = ("scheduling", "cluster", "web", "auctions", "studies", "frontend")
+ROOMS: Final = ("scheduling", "cluster", "web", "auctions", "execution", "studies", "frontend")
 
 
 @dataclass(frozen=True)

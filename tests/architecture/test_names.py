@@ -15,7 +15,18 @@ from tests.architecture.test_docs import DOCUMENTS, NAMED_FILE, known
 from tests.architecture.test_papers import tracked
 from tests.processes import ROOT
 
-ROOMS: Final = ("auctions", "benchmarks", "cluster", "config", "demo", "frontend", "scheduling", "studies", "web")
+ROOMS: Final = (
+    "auctions",
+    "benchmarks",
+    "cluster",
+    "config",
+    "demo",
+    "execution",
+    "frontend",
+    "scheduling",
+    "studies",
+    "web",
+)
 PYTHON_NAME: Final = re.compile(rf"`((?:tests|{'|'.join(ROOMS)})(?:\.\w+)+)[`(]")
 PERMISSIONS: Final = frozenset({"cluster.change_cluster"})
 """Names of permissions, which look like names of modules."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import ROOT
 
-ROOMS = ("config", "frontend", "studies", "auctions", "web", "cluster", "scheduling")
+ROOMS = ("config", "frontend", "studies", "execution", "auctions", "web", "cluster", "scheduling")
 WALL_TIME = {
     "timezone.now",
     "timezone.localtime",
@@ -74,7 +74,9 @@ def _writes_state(node: ast.AST) -> bool:
 @pytest.mark.thorough
 def test_one_module_writes_the_state_of_a_bid_and_one_that_of_a_plan() -> None:
     writers = {
-        path for path, tree in modules("auctions", "studies", "frontend") if any(map(_writes_state, ast.walk(tree)))
+        path
+        for path, tree in modules("auctions", "execution", "studies", "frontend")
+        if any(map(_writes_state, ast.walk(tree)))
     }
     assert writers <= STATE_WRITERS
 

@@ -1,0 +1,1 @@
+"""Engines: they start processes on named servers, and stop them."""
