@@ -3,6 +3,7 @@
 Every wait is bounded: a peer that does not come, that ends or that sends nothing ends this process with an error.
 """
 
+import contextlib
 import selectors
 import socket
 import struct
@@ -196,6 +197,7 @@ def serve(job: Job, weights: Floats, *, rate: float, waits: Waits) -> bool:
         sums = totals.sum(axis=0)
         if sums[COUNT] < 0:
             transfer([(channel, sums) for channel in channels], [], waits.peer_s)
+            _wait_for_end(channels, waits.peer_s)
             return bool(sums[STOP])
         sums[STOP] += SIGNALS.terminated
         gradients = np.empty((len(channels), shard.size))
@@ -205,6 +207,14 @@ def serve(job: Job, weights: Floats, *, rate: float, waits: Waits) -> bool:
         answer = np.concatenate([sums, shard])
         begun = True
         transfer([(channel, answer) for channel in channels], [], waits.peer_s)
+
+
+def _wait_for_end(channels: Sequence[Channel], longest_s: float) -> None:
+    """Wait until the workers have closed their connections: a server is not to be gone before they are."""
+    for channel in channels:
+        channel.socket.settimeout(longest_s)
+        with contextlib.suppress(OSError):
+            channel.socket.recv(1)
 
 
 def shards(values: Floats, count: int) -> list[Floats]:

@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 NAMED_FILE = re.compile(r"(?<![\w/.*<-])([\w.-]+/)*[\w-]+\.(?:py|md|html|js|toml|yml|svg|png|txt)\b(?!/)")
 
-WRITTEN_BY_READERS = {"flat.py", "INSTANCE.json"}
+WRITTEN_BY_READERS = {"flat.py", "job.py", "INSTANCE.json"}
 """Names that stand for files of the reader's own."""
 
 
