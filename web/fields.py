@@ -3,6 +3,7 @@
 Each message has the form "expected ..., got ...". Bounds are part of the OpenAPI document.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeVar
@@ -15,6 +16,8 @@ from scheduling.model.validation import check_fraction, check_integer, check_num
 
 T = TypeVar("T")
 
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+"""Postgres stores no NUL, and a lone surrogate has no UTF-8."""
 MESSAGES: Final[dict[str, Any]] = {"required": "missing", "null": "expected a value, got null"}
 
 
@@ -79,6 +82,8 @@ class Text(serializers.CharField):
         least, most = int(not self.allow_blank), self.max_length
         if not isinstance(data, str) or len(data) < least or (most is not None and len(data) > most):
             raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
+        if UNSTORABLE.search(data):
+            raise serializers.ValidationError(f"expected characters that can be stored, got {data[:60]!a}")
         if self.line and not data.isprintable():
             raise serializers.ValidationError(f"expected one line without control characters, got {shown(data)}")
         text = data.strip() if self.line else data

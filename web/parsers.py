@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
@@ -13,15 +12,13 @@ from rest_framework.request import Request
 
 from scheduling.model.validation import shown
 from web.errors import BodyTooLarge, refuse
+from web.fields import UNSTORABLE
 
 DEEPEST: Final = 20
 """Largest nesting depth of objects and lists; a bid needs four."""
 
 LONGEST_INTEGER: Final = 300
 """Largest number of digits; a number with more digits is larger than any double."""
-
-UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-"""Postgres stores no NUL, and a lone surrogate has no UTF-8."""
 
 _TWICE: Final = object()
 

@@ -137,7 +137,7 @@ class Quotes(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
         found = cluster_named(cluster)
-        quote = submission.quote(cluster=found, body=dict(request.data))
+        quote = submission.quote(cluster=found, body=dict(request.data), bidder=user_of(request))
         if quote.stands_until is not None:
             quote = replace(quote, standing_wait=publications.standing_wait(market_of(found), user_of(request)))
         return Response(QuoteOut.write(quote, cluster=found))

@@ -10,6 +10,8 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
+from django.contrib.auth.models import User
+
 from auctions.domain.bid_schema import BidContext, BidIn
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.utilities import core_utility
@@ -29,18 +31,27 @@ _POLICY = Prepared(
 )
 
 
-def resolve(body: Json, cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None) -> Json:
+def resolve(
+    body: Json,
+    cluster: Cluster,
+    snapshot: InventorySnapshot,
+    policy: type[Any] | None = None,
+    *,
+    bidder: User | None = None,
+) -> Json:
     """Return the body with its model's profile filled in; raises one InvalidField that names all wrong fields.
 
     `policy` is the policy class in force, if the caller knows it already.
     """
-    return resolver(cluster, snapshot, policy)(body)
+    return resolver(cluster, snapshot, policy, bidder=bidder)(body)
 
 
-def resolver(cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None) -> Callable[[Json], Json]:
+def resolver(
+    cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None, *, bidder: User | None = None
+) -> Callable[[Json], Json]:
     """Return `resolve` for many bodies: profiles are read once."""
     policy = policy_in_force(cluster) if policy is None else policy
-    read = BidIn.reader(bids=BidContext(cluster, snapshot, policy))
+    read = BidIn.reader(bids=BidContext(cluster, snapshot, policy, bidder))
 
     def resolved(body: Json) -> Json:
         checked = {"architecture": Architecture.PS.value, **read(body)}

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from django.contrib.auth.models import User
+from rest_framework.exceptions import ValidationError
+
+from auctions.domain import programs
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.utilities import UTILITIES
 from cluster.database.prepared import Prepared
@@ -28,11 +32,15 @@ from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_MONEY, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
-from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Text, any_of
+from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of
 from web.schema import Schema, named
 
 LARGEST_EPOCHS: Final = 1_000_000
 LARGEST_LABEL: Final = 120
+LARGEST_PROGRAM_NAME: Final = 60
+MOST_ARGUMENTS: Final = 64
+LARGEST_ARGUMENT: Final = 1000
+MOST_STEPS: Final = 1_000_000_000
 LEAST_WEIGHT: Final = 1e-6
 """Prices are scaled by the least weight per unit. A far smaller weight would leave no precision for other bids."""
 ARCHITECTURES: Final = {one.value: one for one in Architecture}
@@ -64,6 +72,8 @@ class BidContext:
     cluster: Cluster
     snapshot: InventorySnapshot
     policy: type[Any]
+    bidder: User | None = None
+    """The user who bids; None if a quote is asked for nobody."""
 
     @cached_property
     def value_key(self) -> str:
@@ -132,6 +142,30 @@ class Seconds(ByName):
         return bids.names(str(self.field_name))
 
 
+class ProgramIn(Schema):
+    name = Text(LARGEST_PROGRAM_NAME, help_text="Name of a program that you may run on this cluster.")
+    arguments = Rows(
+        Text(LARGEST_ARGUMENT, blank=True),
+        most=MOST_ARGUMENTS,
+        required=False,
+        help_text="Arguments after those of the program itself; no shell reads them.",
+    )
+    steps = Integer(1, MOST_STEPS, required=False, help_text="Steps of the whole training, to measure progress by.")
+    extend = Flag(
+        required=False,
+        help_text="Whether a bid for the rest is submitted if the job is not done when its schedule ends; false if not"
+        " given.",
+    )
+
+    def validate(self, attrs: Any) -> Any:
+        """Check that the bidder may run the program on the cluster."""
+        bids: BidContext = self.context["bids"]
+        wrong = programs.problems(bids.cluster, bids.bidder, attrs)
+        if wrong:
+            raise ValidationError({field: [problem] for field, problem in wrong.items()})
+        return attrs
+
+
 class BidIn(Schema):
     label = named(Text(LARGEST_LABEL, blank=True, required=False, help_text="Your name for the job."))
     model = Text(60, required=False, help_text="A model of this cluster; its profile gives what the bid leaves out.")
@@ -195,6 +229,11 @@ class BidIn(Schema):
         LARGEST_MONEY,
         required=False,
         help_text="How much an early completion counts; for clusters whose `value_key` is weight.",
+    )
+    program = ProgramIn(
+        required=False,
+        help_text="The program to run on the machines that are granted, on clusters whose jobs this service runs. It"
+        " does not change the decision.",
     )
 
     def to_internal_value(self, data: Any) -> Any:

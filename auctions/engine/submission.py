@@ -96,11 +96,12 @@ def submit_bids(
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
 
 
-def quote(*, cluster: Cluster, body: Json) -> Quote:
+def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
     What a worker does when it processes a slot that has begun is not foreseen: a drained server may leave service, and
-    standing bids have their turn. `auctions.tasks.sweep` processes slots every two seconds.
+    standing bids have their turn. `auctions.tasks.sweep` processes slots every two seconds. `bidder` is the user who
+    would submit the bid, if anybody: the program that it names must be one that this user may run.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     with one_version():
         seen = market_snapshot(market)
         book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
-        resolved = resolve(body, cluster, book.snapshot)
+        resolved = resolve(body, cluster, book.snapshot, bidder=bidder)
     now = seen.moment.now
     # The bid gets the number it would have: some policies seed random draws with it.
     core = core_bid(resolved, book.snapshot, bid_id=str(seen.market.submitted + 1), arrival=now)
@@ -150,7 +151,7 @@ def _submit(
     if known:
         return known
     snapshot = snapshot_in_force(market)
-    read = resolver(cluster, snapshot)
+    read = resolver(cluster, snapshot, bidder=owner)
     offers = [
         _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
         for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))

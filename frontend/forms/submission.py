@@ -242,7 +242,7 @@ class BidForm(PageForm):
             if name in self.fields:
                 self.add_error(name, problem)
             else:
-                place = "more" if name in ("worker_step_s", "ps_step_s", "upload_delay_s") else None
+                place = "more" if name in ("worker_step_s", "ps_step_s", "upload_delay_s", "program") else None
                 self.add_error(place, f"{field}: {problem}" if field else problem)
 
 

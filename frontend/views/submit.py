@@ -64,7 +64,7 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:
-    answer, line = quote(cluster=market.cluster, body=body), timeline_of(market)
+    answer, line = quote(cluster=market.cluster, body=body, bidder=viewer), timeline_of(market)
     wait = None if answer.stands_until is None else publications.standing_wait(market, viewer)
     decision = answer.decision
     # As text, because templates write numbers with the separators of the language.

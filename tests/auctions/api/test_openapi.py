@@ -115,7 +115,7 @@ def knowing(document: Any) -> Any:
     bid["ps_step_s"] = _names(seconds, "ps", least=1)
     bid["upload_delay_s"] = _names(seconds, "edge-0", "cloud", least=0)
     bodies["BidIn"]["required"] = ["model", "epochs", "utility"]
-    for key in ("weight", "architecture", "reduce_step_s", "chunk_mb"):  # for another policy than this market's
+    for key in ("weight", "architecture", "reduce_step_s", "chunk_mb", "program"):  # for other markets than this one
         del bid[key]
     for form in bid["utility"]["oneOf"]:
         if "points" in form["properties"]:
