@@ -19,7 +19,7 @@ WALL_TIME = {
     "datetime.today",
     "date.today",
 }
-READERS = {"cluster/clock.py"}
+READERS = {"cluster/clock.py", "execution/engines/shim.py"}
 STATE_WRITERS = {"auctions/domain/transitions.py", "auctions/engine/submission.py", "studies/background/states.py"}
 """Every change of a bid's state is a transition; a submission only creates, in the model's default state. Plans and
 runs of experiments have a writer of their own."""

@@ -1,0 +1,115 @@
+"""What the engine `local` promises beyond what every engine does."""
+
+import fcntl
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from execution.engines import local, shim
+from execution.engines.base import Phase
+from execution.engines.local import LocalEngine
+from tests.execution.benches import Bench
+from tests.execution.conftest import SERVERS
+from tests.execution.conftest import local as make
+from tests.execution.leftovers import adopted
+from tests.processes import ROOT, wait_until
+
+LIVE = 1000
+LAUNCH = """
+import os, sys, time
+from pathlib import Path
+from execution.engines.base import Start
+from execution.engines.local import LocalEngine
+engine = LocalEngine(Path(sys.argv[1]), ["edge-1"])
+start = Start("one", "edge-1", ("/bin/sh", "-c", "echo ready; sleep 0.6; exit 9"), {}, Path("/"), time.time() + 60, 1.0)
+engine.launch(start)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_lives_on_when_its_executor_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LAUNCH, str(tmp_path / "root")]
+    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    with adopted():
+        bench = Bench(make, tmp_path / "root", tmp_path)
+        bench.ready("one")
+        assert bench.seen("one").phase == Phase.RUNNING
+        assert bench.ended("one").code == 9
+        bench.assert_nothing_is_left()
+
+
+@pytest.mark.slow
+def test_a_shim_that_died_before_it_started_anything_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with adopted():
+        bench = Bench(lambda root: LocalEngine(root, SERVERS, python=("/bin/false",)), tmp_path / "root", tmp_path)
+        start = bench.shell("one", "echo ready")
+        assert bench.seen("one").phase == Phase.STARTING
+        monkeypatch.setattr(local, "START_S", 0.0)
+        wait_until(lambda: bench.seen("one").phase == Phase.LOST, what="loss", seconds=5)
+        assert "did not start" in bench.seen("one").reason
+        engine = make(bench.root)
+        engine.launch(start)
+        time.sleep(0.2)
+        assert (engine.list()["one"].phase, engine.log_size("one")) == (Phase.LOST, (0, 0))
+
+
+@pytest.mark.slow
+def test_a_launch_whose_shim_died_may_be_repeated(tmp_path: Path) -> None:
+    with adopted():
+        bench = Bench(lambda root: LocalEngine(root, SERVERS, python=("/bin/false",)), tmp_path / "root", tmp_path)
+        start = bench.shell("one", "exit 6")
+        bench.engine = make(bench.root)
+        bench.engine.launch(start)
+        assert bench.ended("one").code == 6
+
+
+@pytest.mark.slow
+def test_killed_before_it_starts_it_never_starts(tmp_path: Path) -> None:
+    with adopted():
+        bench = Bench(lambda root: LocalEngine(root, SERVERS, python=("/bin/false",)), tmp_path / "root", tmp_path)
+        start = bench.shell("one", "echo ready")
+        bench.engine.kill("one")
+        assert (bench.seen("one").phase, bench.seen("one").code) == (Phase.EXITED, 137)
+        bench.engine = make(bench.root)
+        bench.engine.launch(start)
+        time.sleep(0.2)
+        assert bench.output("one") == b""
+
+
+def test_a_thousand_processes_are_listed_in_a_twentieth_of_a_second(tmp_path: Path) -> None:
+    engine = LocalEngine(tmp_path, SERVERS)
+    with ExitStack() as locks:
+        for n in range(LIVE):
+            directory = tmp_path / "live" / f"one-{n}"
+            directory.mkdir()
+            shim.write_aside(str(directory / shim.START), {})
+            started = {"inner": shim.name_of(os.getpid()), "namespace": True, "started_s": 1.0}
+            shim.write_aside(str(directory / shim.STARTED), started)
+            lock = os.open(directory / shim.LOCK, os.O_RDWR | os.O_CREAT)
+            locks.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        times = []
+        for _ in range(9):
+            began = time.perf_counter()
+            seen = engine.list()
+            times.append(time.perf_counter() - began)
+        assert {one.phase for one in seen.values()} == {Phase.RUNNING}
+        assert len(seen) == LIVE
+    assert statistics.median(times) < 0.05, times
+
+
+def test_half_an_exit_file_is_a_lost_process(tmp_path: Path) -> None:
+    engine = LocalEngine(tmp_path, SERVERS)
+    (tmp_path / "live" / "one").mkdir()
+    started = {"inner": shim.name_of(1) | {"boot": "another"}, "started_s": 1.0}
+    (tmp_path / "live" / "one" / shim.STARTED).write_text(json.dumps(started))
+    (tmp_path / "live" / "one" / shim.EXIT).write_text('{"code": 0, "rea')
+    assert engine.list()["one"].phase == Phase.LOST
