@@ -366,7 +366,7 @@ class Meeting:
 
     def _greeting(self, connection: socket.socket) -> bytes:
         """Return what the other side said first; empty if it ended or said nothing."""
-        connection.settimeout(HELLO_S)
+        connection.settimeout(min(HELLO_S, max(RETRY_S, self.deadline - time.monotonic())))
         try:
             return connection.recv(HELLO.size, socket.MSG_WAITALL)
         except OSError:

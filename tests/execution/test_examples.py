@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.draws import fresh, rounds
 from tests.execution.examples import (
     TRAIN,
     checkpoints,
@@ -67,6 +68,35 @@ def test_a_stopped_and_resumed_job_ends_with_the_same_bytes(tmp_path: Path, work
     assert [line["step"] for line in progress(parts)] == list(range(1, STEPS + 1))
     names = [(folder / "checkpoints" / f"step-{STEPS}") for folder in (whole, parts)]
     assert (names[0] / "weights.npy").read_bytes() == (names[1] / "weights.npy").read_bytes()
+
+
+def test_a_job_that_is_stopped_or_killed_at_any_time_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    """Steps that were not saved are done again after a kill, and none is after a stop."""
+    rng, seed = fresh()
+    workers, servers = ((3, 0), (2, 1))[rng.integers(2)]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    with started(whole, workers=workers, servers=servers, steps=STEPS) as job:
+        assert set(job.codes()) == {DONE}
+    for generation in range(rounds(3)):
+        killed, again = rng.random() < 0.5, len(progress(parts))
+        arguments = ("--step-s=0.05", "--checkpoint-every=4", *(["--start-s=1"] if killed else []))
+        world = {"workers": workers, "servers": servers, "steps": STEPS, "generation": generation}
+        with started(parts, *arguments, **world) as job:
+            time.sleep(rng.uniform(0.2, 1.0))
+            if killed:
+                job.all[rng.integers(workers + servers)].popen.send_signal(signal.SIGKILL)
+                job.codes()
+            else:
+                job.terminate()
+                # -SIGTERM: Python had not read the script yet, or had ended it.
+                assert set(job.codes()) <= {DONE, STOPPED, -signal.SIGTERM}, (seed, job.said())
+                saved = int(checkpoints(parts)[-1].name.removeprefix("step-")) if checkpoints(parts) else 0
+                assert len(progress(parts)) == again or progress(parts)[-1]["step"] == saved, (seed, job.said())
+    with started(parts, workers=workers, servers=servers, steps=STEPS, generation=1000) as job:
+        assert set(job.codes()) == {DONE}, (seed, job.said())
+    assert {line["step"] for line in progress(parts)} == set(range(1, STEPS + 1)), seed
+    names = [(folder / "checkpoints" / f"step-{STEPS}") for folder in (whole, parts)]
+    assert (names[0] / "weights.npy").read_bytes() == (names[1] / "weights.npy").read_bytes(), seed
 
 
 def test_a_job_whose_number_of_workers_changes_sees_the_same_samples(tmp_path: Path, alone: Path) -> None:
