@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick lint kernels system bench mutants soak soak-demo lock
+.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm bench mutants soak soak-demo lock
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make serve       the server and its in-process worker, without the feeder"
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, a minute"
+	@echo "make up-slurm    as root: a Slurm of three servers on this machine, to try the engine slurm"
 	@echo "make bench       speed of a decision"
 	@echo "make soak        before a release: random tests alone, thirty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
@@ -83,6 +84,9 @@ quick: $(VENV)/.dev
 test:
 	@$(MAKE) --no-print-directory --jobs 3 system lint kernels
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
+up-slurm: $(VENV)/.run
+	@exec $(BIN)/python -m execution.engines.small_slurm $(VAR)/slurm
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 import tempfile
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,10 +82,14 @@ class Files:
         return True
 
     def remove(self, key: str) -> None:
-        """Forget a process that an engine refused to start."""
-        with suppress(OSError):
-            os.rename(self.live / key, aside := tempfile.mkdtemp(prefix=".", dir=self.live))
-            shutil.rmtree(aside)
+        """Forget a process that an engine refused to start; nothing if it has started after all."""
+        self.void(key, "refused", code=None)
+        found = self._look(key, None)
+        if found is not None and found.started is None and found.exit is not None:
+            # First what a late shim reads last: until it is gone, the shim sees that it must not start.
+            os.unlink(f"{found.directory}/{shim.START}")
+            shutil.rmtree(found.directory)
+        self._known.pop(key, None)
 
     def find(self, key: str) -> Found | None:
         """Return what the files say of a process that is not retired."""
@@ -171,6 +177,52 @@ class Files:
 
     def _path(self, key: str) -> Path | None:
         return next((folder / key for folder in (self.live, self.ended) if (folder / key).exists()), None)
+
+
+class FilesEngine(ABC):
+    """The part that all engines with such files share."""
+
+    def __init__(self, root: Path) -> None:
+        self.files = Files(root)
+
+    @abstractmethod
+    def see(self, found: Found) -> Seen:
+        """Return what is known of a process: the files, and what only the engine can know."""
+
+    def stop(self, key: str) -> None:
+        """Send SIGTERM to all of a process; see `Engine`."""
+        self.files.want(key, shim.STOP)
+
+    def hold(self, key: str, until: float) -> None:
+        """Change the time at which the shim kills a process; see `Engine`."""
+        self.files.want(key, shim.UNTIL, repr(until))
+
+    def log(self, key: str, offset: int, size: int) -> bytes:
+        """Return a part of its output; see `Engine`."""
+        return self.files.log(key, offset, size)
+
+    def log_size(self, key: str) -> tuple[int, int]:
+        """Return where its kept output begins and ends; see `Engine`."""
+        return self.files.log_size(key)
+
+    def retire(self, key: str) -> None:
+        """List a process that ended no longer; see `Engine`."""
+        if not self.lives(key):
+            self.files.retire(key)
+
+    def lives(self, key: str) -> bool:
+        """Whether a process starts or runs."""
+        found = self.files.find(key)
+        return found is not None and self.see(found).phase in (Phase.STARTING, Phase.RUNNING)
+
+    def ends_within(self, key: str, seconds: float) -> bool:
+        """Wait for the end of a process."""
+        deadline = time.monotonic() + seconds
+        while self.lives(key):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
 
 TRIES: Final = 10

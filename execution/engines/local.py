@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from execution.engines import shim
 from execution.engines.base import EngineError, Phase, Seen, Start
-from execution.engines.files import Files, Found
+from execution.engines.files import FilesEngine, Found
 
 START_S: Final = 30.0
 """A shim that did not start its process within this time died before: the process is never started then."""
@@ -21,7 +20,7 @@ PYTHON: Final = (sys.executable, "-I", "-S")
 """The command that runs the shim: Python without its site packages."""
 
 
-class LocalEngine:
+class LocalEngine(FilesEngine):
     """Starts processes on this machine.
 
     Parameters
@@ -37,7 +36,7 @@ class LocalEngine:
     def __init__(self, root: Path, servers: Collection[str], *, python: Sequence[str] = PYTHON) -> None:
         self.servers = frozenset(servers)
         self.python = tuple(python)
-        self.files = Files(root)
+        super().__init__(root)
         self._shims: list[int] = []
 
     def launch(self, start: Start) -> None:
@@ -60,9 +59,10 @@ class LocalEngine:
     def list(self) -> Mapping[str, Seen]:
         """Return all processes that were launched and not retired; see `Engine`."""
         self._shims = [pid for pid in self._shims if not _has_ended(pid)]
-        return {found.key: self._seen(found) for found in self.files.find_all()}
+        return {found.key: self.see(found) for found in self.files.find_all()}
 
-    def _seen(self, found: Found) -> Seen:
+    def see(self, found: Found) -> Seen:
+        """Return what is known of a process."""
         seen = found.seen
         if seen.phase == Phase.STARTING and self.files.asked_s(found.key) + START_S < shim.now():
             self.files.void(found.key, f"its shim did not start within {START_S:.0f} s", code=None)
@@ -72,7 +72,7 @@ class LocalEngine:
 
     def stop(self, key: str) -> None:
         """Send SIGTERM to all of a process; see `Engine`."""
-        self.files.want(key, shim.STOP)
+        super().stop(key)
         self._signal(key, signal.SIGCONT)
 
     def kill(self, key: str) -> None:
@@ -80,36 +80,10 @@ class LocalEngine:
         self.files.want(key, shim.KILL)
         self.files.void(key, shim.KILLED_BY_ENGINE, code=shim.KILLED)
         self._signal(key, signal.SIGCONT)
-        began = time.monotonic()
-        while self._lives(key):
-            waited = time.monotonic() - began
-            if waited > 2 * KILL_S:
-                raise EngineError(f"{key}: expected it to be gone {waited:.0f} s after SIGKILL, got: it lives")
-            if waited > KILL_S:
-                self._signal(key, signal.SIGKILL)
-            time.sleep(0.005)
-
-    def hold(self, key: str, until: float) -> None:
-        """Change the time at which the shim kills a process; see `Engine`."""
-        self.files.want(key, shim.UNTIL, repr(until))
-
-    def log(self, key: str, offset: int, size: int) -> bytes:
-        """Return a part of its output; see `Engine`."""
-        return self.files.log(key, offset, size)
-
-    def log_size(self, key: str) -> tuple[int, int]:
-        """Return where its kept output begins and ends; see `Engine`."""
-        return self.files.log_size(key)
-
-    def retire(self, key: str) -> None:
-        """List a process that ended no longer; see `Engine`."""
-        found = self.files.find(key)
-        if found is not None and not self._lives(key):
-            self.files.retire(key)
-
-    def _lives(self, key: str) -> bool:
-        found = self.files.find(key)
-        return found is not None and self._seen(found).phase in (Phase.STARTING, Phase.RUNNING)
+        if not self.ends_within(key, KILL_S):
+            self._signal(key, signal.SIGKILL)
+            if not self.ends_within(key, KILL_S):
+                raise EngineError(f"{key}: expected it to be gone after SIGKILL, got: it lives")
 
     def _signal(self, key: str, number: signal.Signals) -> None:
         """Send a signal to its shims; after SIGCONT they look at what is wanted at once, also if they were frozen."""

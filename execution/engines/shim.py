@@ -229,7 +229,7 @@ class Supervisor:
 class Inner:
     """The inner shim: parent of the program and of all that it leaves behind."""
 
-    SIGNALS: Final = frozenset({signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM})
+    SIGNALS: Final = frozenset({signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2})
     """Blocked, and waited for: a child has ended; everything has to get SIGTERM; the outer shim has died."""
 
     def __init__(self, start: Mapping[str, Any], *, namespace: bool, output: int, status: int) -> None:
@@ -237,9 +237,10 @@ class Inner:
 
     def run(self, go: int) -> NoReturn:
         """Start the program when the outer shim allows it, wait for it, say how it ended, and leave nothing behind."""
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL if self.namespace else signal.SIGTERM, 0, 0, 0)
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL if self.namespace else signal.SIGUSR2, 0, 0, 0)
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Slurm sends it to every process of a job
         os.write(self.status, b"r")
         if os.read(go, 1):  # else the outer shim died before
             if self.namespace:
@@ -269,7 +270,7 @@ class Inner:
         """Return how the program ended; nothing if the outer shim died before."""
         while True:
             number = signal.sigwait(self.SIGNALS)
-            if number == signal.SIGTERM:
+            if number == signal.SIGUSR2:
                 return {}
             if number == signal.SIGUSR1:
                 self._signal_all(signal.SIGTERM)
@@ -308,7 +309,8 @@ def execute(start: Mapping[str, Any], *, output: int) -> NoReturn:
         If it cannot be started as wanted.
     """
     os.setsid()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, *Inner.SIGNALS, signal.SIGCONT):
+    ours = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCONT)
+    for number in (*ours, *Inner.SIGNALS):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

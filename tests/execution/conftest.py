@@ -2,12 +2,16 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from execution.engines import small_slurm
 from execution.engines.base import Engine
 from execution.engines.local import PYTHON, LocalEngine
+from execution.engines.slurm import SlurmEngine
 from tests.conftest import missing
 from tests.execution.benches import LIVES, Bench
 from tests.execution.leftovers import adopted
@@ -29,16 +33,32 @@ def without_namespaces(root: Path) -> Engine:
     return LocalEngine(root, SERVERS, python=(*NO_NAMESPACES, *PYTHON))
 
 
-ENGINES = {"local": local, "without namespaces": without_namespaces}
+ENGINES = {"local": local, "without namespaces": without_namespaces, "slurm": None}
+
+
+@pytest.fixture(scope="session")
+def slurm_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The `slurm.conf` of a Slurm of three servers, which is up."""
+    lacks = small_slurm.lacking()
+    if lacks:
+        missing(f"Slurm ({lacks})", install=f"{small_slurm.INSTALL}, as root")
+    with small_slurm.running(tmp_path_factory.mktemp("slurm")) as configuration:
+        yield configuration
 
 
 @pytest.fixture(params=ENGINES)
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """An engine; afterwards nothing of its processes may be left."""
-    work = tmp_path / "work"
-    work.mkdir()
-    with adopted():
-        bench = Bench(ENGINES[request.param], tmp_path / "an engine", work)
+    make = ENGINES[request.param]
+    if make is None:
+        configuration = request.getfixturevalue("slurm_configuration")
+        make = partial(SlurmEngine, configuration=configuration)
+    # Not below pytest's directory: another user may not enter it.
+    with TemporaryDirectory(prefix="shadowprice-engine-") as base, adopted():
+        Path(base).chmod(0o755)
+        work = Path(base) / "work"
+        work.mkdir()
+        bench = Bench(make, Path(base) / "an engine", work)
         try:
             yield bench
         finally:
