@@ -178,10 +178,14 @@ class BidBrief(Answer):
     started = serializers.BooleanField(help_text="Whether the job has run; false if it ended before its start.")
     completion_slot, completion_s, completion_at = slot_times(
         "completion_slot",
-        "Slot of the completion; for a job that was cancelled or failed, of the planned completion",
+        "Slot of the completion; for a job that was cancelled, failed or complete early, of the planned completion",
         null=True,
     )
-    ended_slot, ended_s, ended_at = slot_times("ended_slot", "Slot in which the job was cancelled or failed", null=True)
+    ended_slot, ended_s, ended_at = slot_times(
+        "ended_slot",
+        "Slot in which the job was cancelled, failed or complete early; null if it was not",
+        null=True,
+    )
     value = money("Value at the completion; 0 for a job that was cancelled or failed", null=True)
     payment = money("Payment", null=True)
     refund = money("Refund of a job that failed")

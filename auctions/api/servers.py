@@ -1,4 +1,6 @@
-"""Operations of operators: read servers and their holdings, drain, lose and restore them; fail a job, retry a bid."""
+"""Operations of operators: read servers and their holdings, drain, lose and restore them; fail a job or complete it
+early, retry a bid.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +16,7 @@ from auctions.api.examples import DRAIN, FAIL, REASON
 from auctions.api.server_shapes import ServerPage, ServerReadingOut
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
-from auctions.engine.jobs import fail_job, retry_bid
+from auctions.engine.jobs import complete_job, fail_job, retry_bid
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Market
 from cluster.models import Server
@@ -113,6 +115,20 @@ class Fail(ApiView):
         market = operated_market(request, cluster)
         body = FailIn.read(request.data)
         bid = fail_job(bid_of(request, market, sequence), body["reason"], refund=Refund(body["refund"]))
+        return Response(BidOut.write(bid, cluster=market.cluster))
+
+
+class Complete(ApiView):
+    """A job whose training has ended is complete."""
+
+    @describe("Complete a job early", {200: BidOut}, WRITE, operation_id="bids_complete")
+    def post(self, request: Request, cluster: str, sequence: int) -> Response:
+        """For operators. Completes a running job whose training ended before its last slot, and frees its slots from
+        the next one on. Its payment and value stay as decided. 409 in any other state.
+        """
+        market = operated_market(request, cluster)
+        no_body(request)
+        bid = complete_job(bid_of(request, market, sequence))
         return Response(BidOut.write(bid, cluster=market.cluster))
 
 

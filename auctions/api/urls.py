@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{B}/cancel", bids.Cancel.as_view(), name="api-cancel"),
     path(f"{B}/retry", servers.Retry.as_view(), name="api-retry"),
     path(f"{B}/fail", servers.Fail.as_view(), name="api-fail"),
+    path(f"{B}/complete", servers.Complete.as_view(), name="api-complete"),
     path(f"{B}/schedule", bids.BidSchedule.as_view(), name="api-schedule"),
     path(f"{B}/changes", bids.BidChanges.as_view(), name="api-changes"),
     path(f"{B}/machines", bids.BidMachines.as_view(), name="api-machines"),

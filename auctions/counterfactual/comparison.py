@@ -61,7 +61,7 @@ class Side:
             state=outcome.state(slot),
             admitted=outcome.admitted,
             start=outcome.start,
-            completion=outcome.completion,
+            completion=outcome.completed,
             payment=outcome.payment,
             value=value,
             payoff=value - outcome.payment + outcome.refund,
@@ -323,7 +323,7 @@ def _mean(numbers: Iterable[int | None]) -> float | None:
 
 def _changed_before(recorded: ReplayedMarket, other: ReplayedMarket, since: int) -> int:
     return sum(
-        (a.start, a.completion, a.ended) != (b.start, b.completion, b.ended)
+        (a.start, a.completed, a.ended) != (b.start, b.completed, b.ended)
         for name, a in recorded.outcomes.items()
         if int(name) < since and (b := other.outcomes.get(name)) is not None
     )

@@ -23,9 +23,9 @@ class Outcome:
     payment: float = 0.0
     start: int | None = None
     completion: int | None = None
-    """Actual completion, or the planned one when the replay ends."""
+    """Actual completion, or the planned one: when the replay ends, and of a job that was complete early."""
     ended: BidState | None = None
-    """Withdrawn, quarantined, cancelled or failed."""
+    """Withdrawn, quarantined, cancelled, failed, or completed early."""
     ended_slot: int | None = None
     stands: bool = False
     """Whether it was rejected and is tried again."""
@@ -68,7 +68,7 @@ class Outcome:
         self.start, self.completion, self.held = job.start, job.completion, job.held
 
     def end(self, state: BidState, slot: int) -> None:
-        """Record that it was withdrawn, quarantined, cancelled or failed in this slot."""
+        """Record that it was withdrawn, quarantined, cancelled, failed or completed early in this slot."""
         self.ended, self.ended_slot = state, slot
 
     def pay_back(self, how: Refund, slot: int) -> None:
@@ -99,11 +99,18 @@ class Outcome:
             return BidState.COMPLETED
         return BidState.RUNNING if self.start is not None and self.start <= slot else BidState.PLANNED
 
+    @property
+    def completed(self) -> int | None:
+        """The slot at whose start it is complete; for a job that was complete early, the slot of its real end."""
+        return self.ended_slot if self.ended is BidState.COMPLETED else self.completion
+
     def value(self, utility: Utility, *, arrival: int) -> float:
         """Return the stated value of its completion, money; 0 unless the job is complete or will be completed.
 
-        For an admitted job without a planned completion, this is the value of a very late completion.
+        For an admitted job without a planned completion, this is the value of a very late completion. A job that was
+        complete early has the value of its planned completion.
         """
-        if not self.admitted or self.ended is not None:
+        if not self.admitted or self.ended not in (None, BidState.COMPLETED):
             return 0.0
-        return utility.at(NEVER if self.completion is None else self.completion - arrival)
+        completion = self.completed if self.completion is None else self.completion
+        return utility.at(NEVER if completion is None else completion - arrival)

@@ -10,7 +10,7 @@ from auctions.counterfactual import waypoints
 from auctions.counterfactual.replayed import Receipts, ReplayedMarket
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
-from auctions.domain.lock import QUEUE_EVENTS
+from auctions.domain.lock import ENDS, QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import recorded_history
@@ -23,7 +23,6 @@ from scheduling.model.schedule import Schedule
 from scheduling.policies.standing import StandingBid
 from scheduling.registry import POLICIES, recorded_policy
 
-ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
 COLUMNS: Final = (
     "pk",
     "market_id",
@@ -169,7 +168,7 @@ class Record:
 
     def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
         """Return jobs under way then, by key in order of admission: versions of their decision and its inventory."""
-        gone = self.rows().filter(kind__in=ENDS, version__lt=version).values("bid_id")
+        gone = self.rows().filter(kind__in=sorted(ENDS), version__lt=version).values("bid_id")
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         # An inclusive window holds a slot more than the job needs.
         found = found.filter(bid__state__in=sorted(ADMITTED), bid__completion_slot__gte=now - 1).exclude(bid__in=gone)

@@ -283,12 +283,18 @@ class ReplayedMarket(Replaying):
             self.standing.remove(bid.sequence)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
-        """Remove a job if it is still under way in this replay, too, and not removed by an inventory already."""
+        """Remove a job if it is still under way in this replay, too, and not removed by an inventory already.
+
+        A job that was complete early on record is complete in the same slot if it runs then. If it has not started, it
+        does all of its work: nobody knows how much less it would have needed.
+        """
         name = str(bid.sequence)
         outcome = self.outcomes[name]
         if self.other is None:
             outcome.refund = event.payload.get("refund", 0.0)
         if "by" in event.payload or name not in self._going:
+            return ()
+        if event.kind == EventKind.COMPLETED and outcome.state(event.payload["begun"]) is not BidState.RUNNING:
             return ()
         outcome.end(BidState(event.kind), event.slot)
         if event.kind == EventKind.FAILED and self.other is not None:

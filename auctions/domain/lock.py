@@ -14,6 +14,8 @@ from auctions.models import Bid, Event, EventKind, Market
 from cluster import clock
 from scheduling.model.types import Json
 
+ENDS = frozenset({EventKind.CANCELLED, EventKind.FAILED, EventKind.COMPLETED})
+"""Kinds of events that end a job before its last slot."""
 QUEUE_EVENTS = frozenset({EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.QUARANTINED, EventKind.RETRIED})
 """Events that change which bids wait for a decision, but nothing that decisions depend on."""
 MOVES_THE_LEDGER = frozenset(EventKind) - QUEUE_EVENTS

@@ -3,11 +3,16 @@
 from typing import Any, Final
 
 from django.db.models import Avg, Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from auctions.models import ADMITTED, Bid, BidState
 
 VALUE_KEPT: Final = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
 """States in which an admitted job's value counts as welfare. A cancelled or failed job has paid but has no value."""
+
+
+COMPLETED_SLOT: Final = Coalesce("ended_slot", "completion_slot")
+"""The slot at whose start a completed job was complete, as `Bid.completed_slot` says it."""
 
 
 def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
@@ -16,7 +21,7 @@ def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
     admitted = sum(counts.get(state, 0) for state in ADMITTED)
     decided = admitted + counts.get(BidState.REJECTED, 0)
     kept, started = Q(state__in=sorted(VALUE_KEPT)), Q(state__in=(BidState.RUNNING, BidState.COMPLETED))
-    over, took = Q(state=BidState.COMPLETED), F("completion_slot") - F("arrival_slot")
+    over, took = Q(state=BidState.COMPLETED), COMPLETED_SLOT - F("arrival_slot")
     sums = bids.aggregate(
         in_line=Count("pk", filter=Q(state=BidState.PLANNED, start_slot=None)),
         welfare=Sum("value", filter=kept),

@@ -6,6 +6,8 @@
     planned -> running | cancelled | failed
     running -> planned | completed | cancelled | failed
 
+A running job is completed when its last slot has passed, or earlier if its training ends before.
+
 A running job returns to planned only at the very beginning of its first slot, if a plan moves it before it has held
 anything.
 
@@ -125,6 +127,11 @@ def cancel(bid: Bid, *, slot: int) -> None:
 def fail(bid: Bid, *, slot: int, reason: str, refund: float) -> None:
     """End a job that cannot continue, and record the refund."""
     _move(bid, BidState.FAILED, ended_slot=slot, end_reason=reason, refund=refund)
+
+
+def complete(bid: Bid, *, slot: int) -> None:
+    """Complete a running job whose training ended before its last slot; its planned completion stays in the row."""
+    _move(bid, BidState.COMPLETED, ended_slot=slot)
 
 
 def begin(market: Market, slot: int) -> Begun:

@@ -1,4 +1,4 @@
-"""Operations of an owner or an operator on a submitted bid: withdraw, retry, cancel and fail."""
+"""Operations of an owner or an operator on a submitted bid: withdraw, retry, cancel, fail and complete early."""
 
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
@@ -59,6 +59,27 @@ def fail_job(bid: Bid, reason: str, *, refund: Refund = Refund.UNDELIVERED) -> B
         transitions.fail(bid, slot=moment.now, reason=reason, refund=amount)
         said = {"reason": reason, "refund": amount, "how": refund.value}
         _end(market, bid, book, moment, kind=EventKind.FAILED, said=said)
+    books.store(market, book)
+    return bid
+
+
+def complete_job(bid: Bid) -> Bid:
+    """Complete a running job whose training ended before its last slot, and free its slots from now on.
+
+    Its payment, its value and its planned completion stay as they were decided: they belong to the promise. The slot in
+    which it really ended is `ended_slot`.
+
+    Raises
+    ------
+    WrongState
+        If the job is not running; so a second call changes nothing.
+    """
+    with locked_market(bid.market_id) as market:
+        moment = market_time(market)
+        book = caught_up(market, moment)
+        bid.refresh_from_db()
+        transitions.complete(bid, slot=moment.now)
+        _end(market, bid, book, moment, kind=EventKind.COMPLETED, said={"begun": market.slot})
     books.store(market, book)
     return bid
 

@@ -45,7 +45,7 @@ def bids_as_sent(market: Market) -> list[str]:
             if key not in ("label", "model") and bid.resolved_request.get(key) != sent
         ]  # fmt: skip
         problems += [f"bid {bid.sequence}: {key} is not what was sent" for key in changed]
-        if bid.ended_slot is not None and bid.state not in (BidState.CANCELLED, BidState.FAILED):
+        if bid.ended_slot is not None and bid.state not in (BidState.CANCELLED, BidState.FAILED, BidState.COMPLETED):
             problems.append(f"bid {bid.sequence} is {bid.state}, yet it ended in slot {bid.ended_slot}")
         if bid.label != bid.body.get("label", ""):
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
@@ -72,6 +72,11 @@ def states_follow_events(market: Market) -> list[str]:
         for bid in state.bids.values()
         if state.states.get(bid.pk) != bid.state
     ]
+    problems += [
+        f"bid {bid.sequence} ended in slot {bid.ended_slot}; no event says so"
+        for bid in state.bids.values()
+        if bid.ended_slot is not None and bid.pk not in state.ended
+    ]
     if (market.slot, market.now) != (state.slot, state.now):
         problems.append(
             f"market.slot is {market.slot} and market.now {market.now}; events lead to {state.slot} and {state.now}"
@@ -87,6 +92,8 @@ class _RecordedState:
         self.bids = {bid.pk: bid for bid in bids}
         self._keys = {bid.sequence: bid.pk for bid in bids}
         self.states: dict[int, BidState] = {}
+        self.ended: set[int] = set()
+        """Keys of the bids whose jobs an event ended before their last slot."""
         self.grants = Grants(market)
         first = next((e.payload["from"] for e in events if e.kind == EventKind.SLOT), market.slot + 1)
         self.slot: int = first - 1
@@ -162,9 +169,11 @@ class _RecordedState:
             case EventKind.RETRIED:
                 right = state == BidState.QUARANTINED
                 self.states[bid.pk] = BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING
-            case _:  # cancelled or failed
-                right = state in GOING and bid.ended_slot == event.slot
+            case _:  # cancelled, failed or completed early
+                before = (BidState.RUNNING,) if event.kind == EventKind.COMPLETED else GOING
+                right = state in before and bid.ended_slot == event.slot
                 self.states[bid.pk] = BidState(event.kind)
+                self.ended.add(bid.pk)
         if not right:
             yield f"it does not fit {who}, which was {state or 'not there'} before"
 

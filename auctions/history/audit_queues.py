@@ -75,7 +75,10 @@ def no_ps_is_shared(market: Market) -> list[str]:
 
 
 def chunks_complete(market: Market) -> list[str]:
-    """Check that each chunk of every complete job was processed wholly, after it was sent, and its end is right."""
+    """Check that each chunk of every complete job was processed wholly, after it was sent, and its end is right.
+
+    A job that was complete early left its last chunks in the queues, from which they were taken.
+    """
     worked = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
     done: dict[int, int] = defaultdict(int)
     problems = []
@@ -83,9 +86,14 @@ def chunks_complete(market: Market) -> list[str]:
     for row in rows:
         whole = row.count if row.until is None else row.done or 0
         done[row.bid_id] += whole
-        if row.bid.state == BidState.COMPLETED and row.until is None and row.worked != row.count * row.each:
+        if (
+            row.bid.state == BidState.COMPLETED
+            and row.bid.ended_slot is None
+            and row.until is None
+            and row.worked != row.count * row.each
+        ):
             problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
-    for bid in Bid.objects.filter(pk__in=list(done), state=BidState.COMPLETED).order_by("sequence"):
+    for bid in Bid.objects.filter(pk__in=list(done), state=BidState.COMPLETED, ended_slot=None).order_by("sequence"):
         if done[bid.pk] != bid.resolved_request["chunks"]:
             problems.append(
                 f"bid {bid.sequence} is complete with {done[bid.pk]} of {bid.resolved_request['chunks']} chunks"

@@ -3,9 +3,9 @@
 from collections import Counter
 from heapq import heappop, heappush
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, F, Q, Sum
 
-from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.domain.lock import ENDS, MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.models import (
     ADMITTED,
@@ -29,7 +29,7 @@ TOLERANCE = 1e-6
 FAILURES = ("plan_failed", "unkept", "unpriced")
 """Keys by which events record that the policy failed on a plan, a promise or prices."""
 
-PLANNING = (EventKind.SLOT, EventKind.CANCELLED, EventKind.FAILED, EventKind.INVENTORY, EventKind.POLICY)
+PLANNING = (EventKind.SLOT, *sorted(ENDS), EventKind.INVENTORY, EventKind.POLICY)
 """Events at which the policy plans again; not for a job that failed because of an inventory (key `by`)."""
 
 DECIDED = ADMITTED | {BidState.REJECTED}
@@ -115,6 +115,10 @@ def bids_accounted_for(market: Market) -> list[str]:
     expected = {
         "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
         "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
+        "completed early": (
+            Bid.objects.filter(market=market, state=BidState.COMPLETED, ended_slot__isnull=False).count(),
+            kinds.get(EventKind.COMPLETED, 0),
+        ),
         "admitted": (sum(states.get(s, 0) for s in ADMITTED), kinds.get(EventKind.ADMITTED, 0)),
         **{
             kind.value: (states.get(BidState(kind.value), 0), kinds.get(kind, 0))
@@ -251,13 +255,17 @@ def policies_match_events(market: Market) -> list[str]:
 
 
 def states_match_slot(market: Market) -> list[str]:
-    """Check that planned jobs start later, running jobs have started and not ended, and completed jobs have ended."""
+    """Check that planned jobs start later, running jobs have started and not ended, and completed jobs have ended.
+
+    A job that was complete early ended no later than its planned completion.
+    """
     bids, slot = Bid.objects.filter(market=market), market.slot
     wrong = bids.filter(
         Q(state=BidState.PLANNED, start_slot__lte=slot)
         | Q(state=BidState.RUNNING, start_slot__gt=slot)
         | Q(state=BidState.RUNNING, completion_slot__lte=slot)
-        | Q(state=BidState.COMPLETED, completion_slot__gt=slot)
+        | Q(state=BidState.COMPLETED, ended_slot=None, completion_slot__gt=slot)
+        | Q(state=BidState.COMPLETED, ended_slot__gt=F("completion_slot"))
     )
     return [
         f"bid {bid.sequence} is {bid.state} in slot {slot}, its window is [{bid.start_slot}, {bid.completion_slot})"

@@ -12,7 +12,6 @@ from auctions.history.replay import Replayed, recorded_receipts, whole_replay
 from auctions.models import (
     ADMITTED,
     Bid,
-    BidState,
     Commitment,
     Event,
     EventKind,
@@ -150,8 +149,7 @@ def _missing_work(
             yield from _missing_bandwidth(workers, pss, inventory)
     if grant.queued_from is not None:  # see audit_queues
         return
-    ended = grant.bid.state in (BidState.CANCELLED, BidState.FAILED)
-    if grant.completion is not None and not ended:
+    if grant.completion is not None and grant.bid.ended_slot is None:
         done = progress(core, placements, until=grant.completion, pause=pause)
         if done < core.work:
             yield f"{float(done):.1f} of {core.work} mini-batches"

@@ -293,7 +293,7 @@ class Replaying:
                 return self._step(event, rebased.moves, rebased.failed)
             case EventKind.SLOT:
                 return self._slots_pass(event)
-            case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
+            case EventKind.CANCELLED | EventKind.FAILED | EventKind.COMPLETED if bid is not None:
                 return self._step(event, self.ended(self.at(event.slot), bid, event))
             case EventKind.STANDING | EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
                 return None if self._was_admitted(bid) else self.settled(event, bid)

@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
                 ('payment', models.FloatField(null=True)),
                 ('start_slot', models.BigIntegerField(help_text='None while no start is planned.', null=True)),
                 ('completion_slot', models.BigIntegerField(help_text='None while no completion is planned.', null=True)),
-                ('ended_slot', models.BigIntegerField(help_text='Slot in which the job was cancelled or failed.', null=True)),
+                ('ended_slot', models.BigIntegerField(help_text='Slot in which the job was cancelled, failed or ended early: the first that it no longer held.', null=True)),
                 ('end_reason', models.CharField(blank=True, help_text='Reason why the job failed.', max_length=400)),
                 ('refund', models.FloatField(default=0.0, help_text='Amount paid back to the owner of a failed job.')),
                 ('kept_from', models.BigIntegerField(help_text='First slot in which the promise is kept by machines other than those in the receipt.', null=True)),
@@ -309,7 +309,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('version', models.PositiveBigIntegerField()),
-                ('kind', models.CharField(choices=[('opened', 'Opened'), ('inventory', 'Inventory changed'), ('policy', 'Policy changed'), ('submitted', 'Bid submitted'), ('standing', 'Bid stands'), ('withdrawn', 'Bid withdrawn'), ('quarantined', 'Bid quarantined'), ('retried', 'Bid back in the queue'), ('admitted', 'Bid admitted'), ('rejected', 'Bid rejected'), ('slot', 'Slots passed'), ('cancelled', 'Job cancelled'), ('failed', 'Job failed')], max_length=12)),
+                ('kind', models.CharField(choices=[('opened', 'Opened'), ('inventory', 'Inventory changed'), ('policy', 'Policy changed'), ('submitted', 'Bid submitted'), ('standing', 'Bid stands'), ('withdrawn', 'Bid withdrawn'), ('quarantined', 'Bid quarantined'), ('retried', 'Bid back in the queue'), ('admitted', 'Bid admitted'), ('rejected', 'Bid rejected'), ('slot', 'Slots passed'), ('cancelled', 'Job cancelled'), ('failed', 'Job failed'), ('completed', 'Job completed early')], max_length=12)),
                 ('at', models.DateTimeField()),
                 ('slot', models.BigIntegerField()),
                 ('payload', models.JSONField(default=dict)),
@@ -318,7 +318,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['version'],
-                'constraints': [models.UniqueConstraint(fields=('market', 'version'), name='event_version_once'), models.CheckConstraint(condition=models.Q(('kind__in', ['opened', 'inventory', 'policy', 'submitted', 'standing', 'withdrawn', 'quarantined', 'retried', 'admitted', 'rejected', 'slot', 'cancelled', 'failed'])), name='event_kind_known')],
+                'constraints': [models.UniqueConstraint(fields=('market', 'version'), name='event_version_once'), models.CheckConstraint(condition=models.Q(('kind__in', ['opened', 'inventory', 'policy', 'submitted', 'standing', 'withdrawn', 'quarantined', 'retried', 'admitted', 'rejected', 'slot', 'cancelled', 'failed', 'completed'])), name='event_kind_known')],
             },
         ),
         migrations.CreateModel(
@@ -394,7 +394,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='bid',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'completed'), _negated=True), ('completion_slot__isnull', False), _connector='OR'), name='bid_completed_has_completion'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'completed'), _negated=True), ('completion_slot__isnull', False), ('ended_slot__isnull', False), _connector='OR'), name='bid_completed_has_completion'),
         ),
         migrations.AddConstraint(
             model_name='bid',

@@ -131,7 +131,10 @@ class Bid(models.Model):
     payment = models.FloatField(null=True)
     start_slot = models.BigIntegerField(null=True, help_text="None while no start is planned.")
     completion_slot = models.BigIntegerField(null=True, help_text="None while no completion is planned.")
-    ended_slot = models.BigIntegerField(null=True, help_text="Slot in which the job was cancelled or failed.")
+    ended_slot = models.BigIntegerField(
+        null=True,
+        help_text="Slot in which the job was cancelled, failed or ended early: the first that it no longer held.",
+    )
     end_reason = models.CharField(max_length=400, blank=True, help_text="Reason why the job failed.")
     refund = models.FloatField(default=0.0, help_text="Amount paid back to the owner of a failed job.")
     kept_from = models.BigIntegerField(
@@ -166,7 +169,7 @@ class Bid(models.Model):
                 name="bid_running_has_start",
             ),
             CheckConstraint(
-                condition=~Q(state=BidState.COMPLETED) | Q(completion_slot__isnull=False),
+                condition=~Q(state=BidState.COMPLETED) | Q(completion_slot__isnull=False) | Q(ended_slot__isnull=False),
                 name="bid_completed_has_completion",
             ),
             CheckConstraint(
@@ -209,9 +212,19 @@ class Bid(models.Model):
     @property
     def started(self) -> bool:
         """Whether its job has started; a job that was cancelled or failed before its start has not."""
-        if self.ended_slot is not None:
+        if self.ended_slot is not None and self.state != BidState.COMPLETED:
             return self.start_slot is not None and self.start_slot < self.ended_slot
         return self.state in (BidState.RUNNING, BidState.COMPLETED)
+
+    @property
+    def completed_early(self) -> bool:
+        """Whether its training ended before the completion that was planned."""
+        return self.state == BidState.COMPLETED and self.ended_slot is not None
+
+    @property
+    def completed_slot(self) -> int | None:
+        """The slot at whose start the job is complete; for a job that was complete early, the slot of its real end."""
+        return self.ended_slot if self.completed_early else self.completion_slot
 
 
 class _Receipt(models.Model):
@@ -294,6 +307,7 @@ class EventKind(models.TextChoices):
     SLOT = "slot", "Slots passed"
     CANCELLED = "cancelled", "Job cancelled"
     FAILED = "failed", "Job failed"
+    COMPLETED = "completed", "Job completed early"
 
 
 class Event(models.Model):
@@ -304,9 +318,9 @@ class Event(models.Model):
     jobs whose promise was broken by it. For each of these jobs a `failed` event follows, whose `by` is the version of
     the `inventory` event. `policy` holds the policy's name and parameters. `slot` holds the sequence numbers of the
     jobs that began and completed, and under `standing` the turn of standing bids (`auctions.engine.standing.Turn`),
-    whose admissions are the events that follow. Under a policy that plans, `moves` holds the new schedules of jobs from
-    then on, in positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what
-    they held.
+    whose admissions are the events that follow. A `completed` event ends a job before its last slot; `begun` is the
+    last slot that had begun. Under a policy that plans, `moves` holds the new schedules of jobs from then on, in
+    positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what they held.
     The field `slot` is the first slot that could still be traded; for a `slot` event, the last slot that began.
     """
 

@@ -8,8 +8,9 @@ where a bid may use the slots that its own decision could use: from the slot of 
 then. A standing bid counts once it stands no longer, and may use the slots from its first decision on. p is the stored
 price for a past slot (0 where none is stored) and the present posted price for a future slot. A term may always be
 replaced by the bid's value on an empty cluster at price 0, which its receipt contains (`standalone_value`). This is
-done when time runs out, and for bids decided under an earlier inventory. The sum of all standalone values alone is also
-a bound. `renew` takes the smaller of the two; the proof is in `scheduling.best_response.dual_bound`.
+done when time runs out, for bids decided under an earlier inventory, and for jobs that were complete early: they needed
+less than their bids say, and what they freed was sold again. The sum of all standalone values alone is also a bound.
+`renew` takes the smaller of the two; the proof is in `scheduling.best_response.dual_bound`.
 """
 
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
     for i, decision in sorted(enumerate(inputs.decisions), key=lambda numbered: _first_slot(numbered[1])):
         first, last = _first_slot(decision), decision.slot + horizon
         exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
-        exact = exact and last - first <= LONGEST_WINDOW * horizon
+        exact = exact and last - first <= LONGEST_WINDOW * horizon and not decision.bid.completed_early
         if exact and values[i] > 0:
             if posted is None or last > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.

@@ -84,7 +84,10 @@ def found(market: Market) -> Findings:
 
 
 def renew(market_id: int) -> CompetitiveRatio | None:
-    """Compute a market's competitive ratios again if jobs were completed since; None if its policy does not queue."""
+    """Compute a market's competitive ratios again if jobs were completed since; None if its policy does not queue.
+
+    Jobs that were complete early do not count: they did less than the work that the bound is computed from.
+    """
     began = perf_counter()
     with one_version():
         seen = market_snapshot(Market.objects.get(pk=market_id))
@@ -94,7 +97,7 @@ def renew(market_id: int) -> CompetitiveRatio | None:
         of_these_servers = Bid.objects.filter(
             decision__inventory_version=market.inventory_version, queued__isnull=False
         )
-        done = of_these_servers.filter(market=market, state=BidState.COMPLETED).distinct()
+        done = of_these_servers.filter(market=market, state=BidState.COMPLETED, ended_slot=None).distinct()
         complete = done.count()
         basis = f"{complete} {market.inventory_version} {book.policy_id}"
         row = CompetitiveRatio.objects.filter(market=market).first() or CompetitiveRatio(market=market, basis="")

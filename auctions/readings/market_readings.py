@@ -11,7 +11,7 @@ import numpy as np
 from django.db.models import F
 
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align, snapshots_at, units_held
-from auctions.domain.totals import VALUE_KEPT, figures_of
+from auctions.domain.totals import COMPLETED_SLOT, VALUE_KEPT, figures_of
 from auctions.models import (
     Bid,
     BidState,
@@ -86,8 +86,8 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
 @one_version()
 def flow(market: Market) -> Flow:
     """Return the time from arrival to completion of every completed job, and the mean so far."""
-    rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by("completion_slot", "sequence")
-    columns = list(rows.values_list("sequence", "arrival_slot", "completion_slot", "value"))
+    rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).annotate(over=COMPLETED_SLOT)
+    columns = list(rows.order_by("over", "sequence").values_list("sequence", "arrival_slot", "over", "value"))
     slot = np.array([row[2] for row in columns], dtype=np.int64)
     took = slot - np.array([row[1] for row in columns], dtype=np.int64)
     weight = np.array([row[3] for row in columns], dtype=np.float64)

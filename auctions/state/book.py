@@ -339,7 +339,7 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int, keeps_slots:
     """Return jobs that are not over or still hold machines, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds one slot more than the job needs.
-    holding = Q(state=BidState.COMPLETED, commitments__end__gt=now)
+    holding = Q(state=BidState.COMPLETED, ended_slot=None, commitments__end__gt=now)
     bids = list(Bid.objects.filter(going | holding, market=market).distinct().select_related("decision__policy"))
     rows = Commitment.objects.filter(bid__in=[bid.pk for bid in bids])
     held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
+from auctions.domain.lock import ENDS
 from auctions.domain.transitions import Window
 from auctions.models import Bid, Event, EventKind, Market
 from scheduling.model.decision import Decision, Move, parse
@@ -48,7 +49,7 @@ class Grants:
             self._snapshot, self._inventory_version = InventorySnapshot.from_json(event.payload), event.version
         if event.kind == EventKind.ADMITTED and event.bid_id is not None:
             self._admit(event, self._bids[event.bid_id])
-        if event.kind in (EventKind.CANCELLED, EventKind.FAILED) and event.bid_id is not None:
+        if event.kind in ENDS and event.bid_id is not None:
             grant = self.all[event.bid_id]
             grant.held = [replace(h, end=min(h.end, max(h.start, event.slot))) for h in grant.held]
         moves = [Move.from_json(move) for move in event.payload.get("moves", ())]

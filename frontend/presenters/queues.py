@@ -103,4 +103,4 @@ def preemptions_table(found: Iterable[Displacement], line: TimeLine) -> Table:
 def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:
     """Return by how many slots its completion is later than first forecast; None without a forecast."""
     first = next((step.completion for step in steps if step.completion is not None), None)
-    return None if first is None or bid.completion_slot is None else bid.completion_slot - first
+    return None if first is None or bid.completed_slot is None else bid.completed_slot - first

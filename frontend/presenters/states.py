@@ -60,6 +60,8 @@ PLAN: Final = Look("Planned", "plan", "It was admitted. Its planned start can ch
 """A planned job whose start is no promise."""
 PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it continues when machines are free.")
 """A job that has run, holds no machines and has no planned resumption yet."""
+EARLY: Final = Look("Completed", "done", "Its training ended early; its remaining slots were freed.")
+"""A job that was complete before its last slot."""
 IN_LINE: Final = "in_line"
 """Name of this state in addresses."""
 
@@ -73,4 +75,4 @@ def look_of(bid: Bid, *, may_move: bool = False) -> Look:
         return PLAN
     if state == BidState.RUNNING and bid.completion_slot is None:
         return PAUSED
-    return LOOKS[state]
+    return EARLY if bid.completed_early else LOOKS[state]

@@ -188,7 +188,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     windows = {(row.start, row.end) for row in placements}
     steps = plans.steps(bid.plan_changes.all())
     held = market_readings.machines(bid)
-    is_plan, is_ended = bid.state == BidState.PLANNED and bool(steps), bid.ended_slot is not None
+    is_plan = bid.state == BidState.PLANNED and bool(steps)
+    is_ended = bid.ended_slot is not None and not bid.completed_early
     return {
         "market": market,
         "bid": bid,
@@ -197,7 +198,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "decision": decision,
         "again": again,
         "again_value": None if counter is None else counter.least_value + CENT,
-        "elapsed": None if bid.completion_slot is None or is_ended else bid.completion_slot - bid.arrival_slot,
+        "elapsed": None if bid.completed_slot is None or is_ended else bid.completed_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
         "stated": "weight" if "weight" in bid.resolved_request else "value",

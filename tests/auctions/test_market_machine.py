@@ -20,7 +20,7 @@ from auctions.domain.errors import CannotDecide, WrongState
 from auctions.domain.lock import market_time
 from auctions.domain.refunds import Refund
 from auctions.engine import decision_queue
-from auctions.engine.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
+from auctions.engine.jobs import cancel_job, complete_job, fail_job, retry_bid, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.engine.slots import pass_slots
@@ -141,7 +141,7 @@ class MarketMachine(RuleBasedStateMachine):
         receipt = parse(record.receipt)
         assert receipt == offered.decision.to_json() | {"bid_id": str(bid.sequence)}
 
-    @rule(data=st.data(), deed=st.sampled_from(["withdraw", "cancel", "fail", "retry"]))
+    @rule(data=st.data(), deed=st.sampled_from(["withdraw", "cancel", "fail", "retry", "complete"]))
     def end(self, data: st.DataObject, deed: str) -> None:
         """Someone wants a bid gone, or decided again; in a state where that is not possible, it is refused."""
         bids = list(Bid.objects.filter(market=self.market).order_by("sequence"))
@@ -154,12 +154,30 @@ class MarketMachine(RuleBasedStateMachine):
                 withdraw_bid(bid)
             elif deed == "cancel":
                 cancel_job(bid)
+            elif deed == "complete":
+                complete_job(bid)
             elif deed == "retry":
                 retry_bid(bid)
             else:
                 fail_job(bid, "a disk broke", refund=data.draw(st.sampled_from(Refund)))
         except WrongState:
             assert Bid.objects.get(pk=bid.pk).state == before
+
+    @rule(data=st.data())
+    def finish_early(self, data: st.DataObject) -> None:
+        """The training of a running job ends before its last slot: it is complete once, and nobody is charged again."""
+        running = list(Bid.objects.filter(market=self.market, state="running").order_by("sequence"))
+        if not running:
+            return
+        bid = data.draw(st.sampled_from(running))
+        paid, promised = bid.payment, bid.value
+        with suppress(WrongState):  # slots may have begun since, and it may have been completed by them
+            complete_job(bid)
+        found = Bid.objects.get(pk=bid.pk)
+        assert (found.payment, found.value, found.refund) == (paid, promised, 0.0)
+        if found.ended_slot is not None:
+            with pytest.raises(WrongState):
+                complete_job(found)
 
     @rule(seconds=st.sampled_from([10.0, 50.0, 100.0, 150.0, 400.0, 2000.0]))
     def let_time_pass(self, seconds: float) -> None:

@@ -63,6 +63,7 @@ SEED = choose_seed() if SOAK else 0
 ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"counterfactuals_{deed}" for deed in ("cancel", "delete")}
 ONCE |= {
     "bids_cancel",
+    "bids_complete",
     "bids_fail",
     "bids_retry",
     "bids_withdraw",
@@ -260,7 +261,7 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     examples = rounds(10, longer=2 * LONGER)
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
-    theirs = ("counterfactuals", "servers", "bids_fail", "bids_retry")
+    theirs = ("counterfactuals", "servers", "bids_complete", "bids_fail", "bids_retry")
     closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert 202 in seen["bids_submit"]  # 201, 200 and 409 are asked for below, whatever is drawn

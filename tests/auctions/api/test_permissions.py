@@ -50,6 +50,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_preemptions": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
+    "bids_complete": FOR_OPERATORS,
     "bids_fail": FOR_OPERATORS,
     "bids_retry": FOR_OPERATORS,
     "servers_list": FOR_OPERATORS,
