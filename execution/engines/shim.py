@@ -161,7 +161,8 @@ class Supervisor:
         known = {"inner": name_of(self.inner), "namespace": self.namespace, "started_s": self.started_s}
         write_aside(STARTED, known)
         os.read(self.status, 1)  # the inner shim dies with this one from here on
-        os.write(self.go, b"g")
+        with suppress(BrokenPipeError):
+            os.write(self.go, b"g")
         looked = 0.0
         while not self._inner_gone():
             if time.monotonic() - looked >= POLL_S:
@@ -241,13 +242,15 @@ class Inner:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Slurm sends it to every process of a job
-        os.write(self.status, b"r")
+        with suppress(BrokenPipeError):
+            os.write(self.status, b"r")
         if os.read(go, 1):  # else the outer shim died before
             if self.namespace:
                 _mount_proc()
             said = self._wait(self._fork())
             if said:
-                os.write(self.status, json.dumps(said).encode())
+                with suppress(BrokenPipeError):  # the outer shim has died meanwhile
+                    os.write(self.status, json.dumps(said).encode())
         if not self.namespace:
             kill_descendants()
         os._exit(0)
@@ -398,14 +401,19 @@ def descendants() -> list[int]:
 
 
 def kill_descendants() -> None:
-    """Kill all processes below this one, and wait until they are gone."""
-    while alive := descendants():
-        for pid in alive:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for _ in _reaped():
-            pass
-        time.sleep(0.005)
+    """Kill all processes below this one, and wait until they are gone.
+
+    A list of processes may miss one whose parent has just ended. But this process is a subreaper, so something is below
+    it as long as it has a child.
+    """
+    with suppress(ChildProcessError):
+        while True:
+            for pid in descendants():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            time.sleep(0.005)
 
 
 class Log:
