@@ -17,6 +17,8 @@ from config.kernels import beside_sources
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(os.environ.get("SHADOWPRICE_VAR", BASE_DIR / "var"))
 VAR_DIR.mkdir(parents=True, exist_ok=True)
+EXECUTION_DIR = Path(os.environ.get("SHADOWPRICE_EXECUTION", VAR_DIR / "execution"))
+"""Directory of the files of jobs that run; the servers of a cluster must see it under the same path."""
 
 # All processes share one cache of compiled kernels: beside the sources or, where this user may not write there, in
 # VAR_DIR. The compiler, here and in child processes, reads the environment.

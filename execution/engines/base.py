@@ -43,7 +43,8 @@ class Start:
     """All of its environment: nothing is inherited from the engine."""
     working_directory: Path
     until: float
-    """Time at which its machines are no longer held, in seconds since 1970: the shim kills it then."""
+    """Time until which its machines are held, in seconds since 1970: its shim stops it `grace_s` before, and kills it
+    then, so it ends in time if nobody else is there."""
     grace_s: float
     """Time between SIGTERM and SIGKILL when it is stopped, seconds."""
     user: int | None = None
@@ -97,10 +98,10 @@ class Engine(Protocol):
         """Send SIGTERM to all of a process; after its grace it is killed."""
 
     def kill(self, key: str) -> None:
-        """End all of a process at once, also if it is frozen."""
+        """End all of a process at once, also if it is frozen. A key that was never launched cannot be launched then."""
 
     def hold(self, key: str, until: float) -> None:
-        """Change the time at which the shim kills a process, in seconds since 1970."""
+        """Change the time until which a process may run, in seconds since 1970; nothing happens if it is unknown."""
 
     def log(self, key: str, offset: int, size: int) -> bytes:
         """Return at most `size` bytes of its output from byte `offset` on; what was dropped is skipped.

@@ -79,7 +79,15 @@ class Files:
         except OSError:  # another executor made it meanwhile
             shutil.rmtree(aside)
             return False
+        if os.path.exists(self.ended / start.key):  # forbidden meanwhile
+            self.remove(start.key)
+            return False
         return True
+
+    def forbid(self, key: str) -> None:
+        """Let a process that was never launched never be."""
+        if self._path(key) is None:
+            os.makedirs(self.ended / key, exist_ok=True)
 
     def remove(self, key: str) -> None:
         """Forget a process that an engine refused to start; nothing if it has started after all."""

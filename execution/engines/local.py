@@ -77,6 +77,7 @@ class LocalEngine(FilesEngine):
 
     def kill(self, key: str) -> None:
         """End all of a process at once, also if it or its shim is frozen; see `Engine`."""
+        self.files.forbid(key)
         self.files.want(key, shim.KILL)
         self.files.void(key, shim.KILLED_BY_ENGINE, code=shim.KILLED)
         self._signal(key, signal.SIGCONT)

@@ -195,14 +195,15 @@ class Supervisor:
             self.output = -1
 
     def _look(self) -> None:
+        left_s = read_until(self.start["until"]) - now()
         if os.path.exists(KILL):
             self._kill(KILLED_BY_ENGINE)
-        elif now() >= read_until(self.start["until"]):
+        elif left_s <= 0:
             self._kill(TIME_OVER)
         elif self.kill_at is not None:
             if time.monotonic() >= self.kill_at:
                 self._kill(STOPPED_LATE)
-        elif self.stop_wanted or os.path.exists(STOP):
+        elif left_s <= self.start["grace_s"] or self.stop_wanted or os.path.exists(STOP):
             self.reason = STOPPED
             self.kill_at = time.monotonic() + self.start["grace_s"]
             os.kill(self.inner, signal.SIGUSR1)

@@ -100,6 +100,7 @@ class SlurmEngine(FilesEngine):
 
     def kill(self, key: str) -> None:
         """End all of a process at once, also if it or its shim is frozen; see `Engine`."""
+        self.files.forbid(key)
         found = self.files.find(key)
         if found is None or found.exit is not None:
             return

@@ -20,9 +20,14 @@ WALL_TIME = {
     "date.today",
 }
 READERS = {"cluster/clock.py", "execution/engines/shim.py"}
-STATE_WRITERS = {"auctions/domain/transitions.py", "auctions/engine/submission.py", "studies/background/states.py"}
+STATE_WRITERS = {
+    "auctions/domain/transitions.py",
+    "auctions/engine/submission.py",
+    "execution/records.py",
+    "studies/background/states.py",
+}
 """Every change of a bid's state is a transition; a submission only creates, in the model's default state. Plans and
-runs of experiments have a writer of their own."""
+runs of experiments have a writer of their own, and so have the processes of jobs."""
 
 
 def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:

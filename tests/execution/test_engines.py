@@ -69,7 +69,7 @@ def test_stopped_it_may_write_a_checkpoint(bench: Bench) -> None:
 
 def test_stopped_all_of_it_gets_the_signal(bench: Bench) -> None:
     child = TRAP.replace("echo checkpoint", "echo child")
-    bench.shell("one", f"setsid sh -c \"{child}\" & trap 'wait; exit 143' TERM; wait")
+    bench.shell("one", f"trap 'wait; exit 143' TERM; setsid sh -c \"{child}\" & wait")
     bench.ready("one")
     bench.engine.stop("one")
     assert bench.ended("one").code == 143
@@ -87,15 +87,32 @@ def test_deaf_to_the_signal_it_is_killed_when_its_grace_is_over(bench: Bench) ->
 
 
 def test_it_is_killed_when_its_machines_are_no_longer_held(bench: Bench) -> None:
-    until = bench.shell("one", DEAF, until=time.time() + 1.5).until
+    until = bench.shell("one", DEAF, until=time.time() + 1.5, grace_s=0.5).until
     seen = bench.ended("one")
     assert (seen.code, seen.reason) == (137, shim.TIME_OVER)
     assert seen.ended_s is not None
     assert until <= seen.ended_s < until + 1
 
 
+def test_it_is_stopped_its_grace_before_its_machines_are_no_longer_held(bench: Bench) -> None:
+    until = bench.shell(
+        "one", "trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done", until=time.time() + 4, grace_s=3.0
+    )
+    seen = bench.ended("one")
+    assert (seen.code, seen.reason) == (143, shim.STOPPED)
+    assert seen.ended_s is not None
+    assert seen.ended_s < until.until
+
+
+def test_what_was_killed_before_it_was_launched_never_starts(bench: Bench) -> None:
+    bench.engine.kill("one")
+    bench.shell("one", "echo ready")
+    assert "one" not in bench.engine.list()
+    assert bench.output("one") == b""
+
+
 def test_its_machines_may_be_held_longer_and_shorter(bench: Bench) -> None:
-    until = bench.shell("one", DEAF, until=time.time() + 1.5).until
+    until = bench.shell("one", DEAF, until=time.time() + 1.5, grace_s=0.5).until
     bench.engine.hold("one", until + 60)
     time.sleep(until + 0.5 - time.time())
     assert bench.seen("one").phase == Phase.RUNNING

@@ -1,0 +1,378 @@
+"""The executor: about once a second it compares what runs with what the market's commitments say, and closes the gap.
+
+What it needs is in the database and in the engine's files. If it is killed, jobs run on, and the next executor goes on
+from there: a row is written before each call of an engine, and each call may be repeated.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+from typing import Final
+
+from django.db.models import Q
+
+from auctions.domain.errors import WrongState
+from auctions.domain.refunds import Refund
+from auctions.engine import jobs as market_jobs
+from auctions.kernels import warming
+from auctions.models import Bid, BidState, Market
+from auctions.state.market_snapshot import market_snapshot, one_version
+from execution import lease, records
+from execution.engines.base import Engine, EngineError, Phase, Seen
+from execution.engines.local import LocalEngine
+from execution.engines.slurm import SlurmEngine
+from execution.lease import Fenced
+from execution.models import (
+    OVER,
+    EngineKind,
+    Execution,
+    Generation,
+    GenerationState,
+    Process,
+    ProcessState,
+    Program,
+    Training,
+    TrainingState,
+)
+from execution.places import engine_root, progress_from
+from execution.starting import start_of, user_of
+from execution.steps import Begin, Demands, End, Hold, Job, Kill, Launch, Live, Machines, Observed, Step, Stop, Wanted
+from execution.steps import next_steps as next_steps_of
+from execution.wanted import GOING, Timeline, held_by_promise, held_in_queues, timeline, wanted_now
+
+LAST_LINES: Final = 20
+"""Lines of output that are the reason of a failure."""
+LAST_BYTES: Final = 4_000
+
+log = logging.getLogger(__name__)
+
+Engines = Callable[[Execution], Engine]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Capacity of the servers of a cluster, and what machines take of it."""
+
+    capacity: Mapping[int, Sequence[int]]
+    """Units of each resource, by key of the server."""
+    demands: Demands
+
+
+@dataclass
+class Work:
+    """A training with its live generation, if it has one, and the processes of that."""
+
+    training: Training
+    generation: Generation | None
+    processes: list[Process]
+
+
+class Executor:
+    """One executor; `once` does what there is to do now.
+
+    Parameters
+    ----------
+    holder
+        Name of this process, different for each start.
+    engines
+        Makes the engine of a cluster.
+    now
+        Returns seconds since 1970.
+    """
+
+    def __init__(self, holder: str, engines: Engines, now: Callable[[], float] = time) -> None:
+        self._holder = holder
+        self._make = engines
+        self._now = now
+        self._engines: dict[tuple[int, str], Engine] = {}
+        self._offsets: dict[int, int] = {}
+        """Bytes of each live generation's progress file that were read; it is read from the start again if unknown."""
+        self._fence = 0
+
+    def once(self) -> bool:
+        """Do what there is to do now for all clusters; return whether this executor is active."""
+        fence = lease.take(self._holder, now=self._now())
+        if fence is None:
+            return False
+        self._fence = fence
+        for execution in Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False):
+            try:
+                self._cluster(execution)
+            except Fenced:
+                return False
+            except Exception:  # other clusters are not affected, and the next call tries again
+                log.exception("execution of %s", execution.cluster.name)
+        return True
+
+    def close(self) -> None:
+        """Let another executor take over at once. Jobs run on."""
+        lease.give_back(self._holder)
+
+    def engine(self, execution: Execution) -> Engine:
+        """Return the engine of a cluster, which is made once."""
+        key = execution.pk, execution.engine
+        if key not in self._engines:
+            self._engines[key] = self._make(execution)
+        return self._engines[key]
+
+    def _cluster(self, execution: Execution) -> None:
+        market: Market = execution.cluster.market
+        if not warming.prepare(market.pk):
+            return
+        engine = self.engine(execution)
+        seen = engine.list()
+        time_ = timeline(execution.cluster)
+        wanted, room = _market_now(market, time_) if execution.is_on else ({}, Room({}, {}))
+        self._create(execution, wanted)
+        works = _works(market)
+        _end_strangers(engine, seen, works)
+        for work in works:
+            for process in work.processes:
+                records.observe(self._fence, process, seen.get(process.key))
+            self._read_progress(work)
+        jobs = [_job(work, wanted.get(work.training.bid_id), seen) for work in works]
+        steps = next_steps_of(
+            jobs, now=time_.now_s, grace_s=execution.grace_s, capacity=room.capacity, demands=room.demands
+        )
+        for work in works:
+            for step in steps.get(work.training.pk, ()):
+                self._do(execution, engine, work, step, slot=time_.slot)
+        for work in works:
+            if work.generation is None:
+                self._settle(work.training)
+
+    def _create(self, execution: Execution, wanted: Mapping[int, Wanted]) -> None:
+        """Create the trainings of bids that name a program and hold machines for the first time."""
+        known = set(Training.objects.filter(bid__in=wanted).values_list("bid_id", flat=True))
+        new = Bid.objects.filter(pk__in=wanted.keys() - known, body__program__isnull=False)
+        for bid in new.select_related("market__cluster").order_by("sequence"):
+            document = bid.body["program"]
+            program = Program.objects.filter(cluster=execution.cluster, name=document["name"]).first()
+            if program is None:
+                _fail(bid, f"The program {document['name']} was removed before the job started.", Refund.UNDELIVERED)
+            else:
+                records.create_training(self._fence, bid, program, document)
+
+    def _read_progress(self, work: Work) -> None:
+        if work.generation is None:
+            return
+        generation = work.generation
+        path = records.files_of(work.training).progress(generation.number)
+        points, offset = progress_from(path, self._offsets.get(generation.pk, 0))
+        if points:
+            records.keep_progress(self._fence, work.training, generation, points)
+            records.keep_checkpoints(self._fence, work.training, generation)
+        self._offsets[generation.pk] = offset
+
+    def _do(self, execution: Execution, engine: Engine, work: Work, step: Step, *, slot: int) -> None:
+        """Write a step's rows, then call the engine."""
+        if isinstance(step, Begin):
+            work.generation = records.begin(self._fence, work.training, step.wanted, slot=slot)
+            work.processes = list(_PROCESSES.filter(generation=work.generation))
+            step = Launch(tuple(process.key for process in work.processes))
+        if work.generation is None:
+            raise RuntimeError(f"expected a live generation of {work.training} for {step}, got none")
+        generation = work.generation
+        going = _going(work.processes)
+        match step:
+            case Launch(keys):
+                _launch(execution, engine, work, generation, keys)
+            case Hold(until):
+                records.hold(self._fence, generation, until)
+                _each(going, lambda key: engine.hold(key, until))
+            case Stop(ending):
+                records.stop(self._fence, generation, ending)
+                _stop(engine, work.processes)
+            case Kill():
+                _each(going, engine.kill)
+            case End():
+                self._end(engine, work, generation)
+
+    def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
+        self._read_progress(work)
+        reason = _last_lines(engine, work.processes)
+        records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
+        self._offsets.pop(generation.pk, None)
+        work.generation, work.processes = None, []
+
+    def _settle(self, training: Training) -> None:
+        """Let the market know what ended, and end trainings whose bid has ended."""
+        bid = training.bid
+        if training.state in OVER:
+            if bid.state == BidState.RUNNING:
+                if training.state == TrainingState.FINISHED:
+                    _complete(bid)
+                else:
+                    _fail(bid, training.reason, Refund.NONE)
+        elif bid.state not in GOING:
+            state = TrainingState.FAILED if bid.state == BidState.FAILED else TrainingState.STOPPED
+            records.finish(self._fence, training, state, _words_of_end(training))
+
+
+_PROCESSES: Final = Process.objects.select_related("server").order_by("-role", "rank")
+
+
+def _works(market: Market) -> list[Work]:
+    """Return the trainings that may need something, with their live generations and processes, in three queries.
+
+    A training that is over still needs something while a generation lives, or while its bid holds machines.
+    """
+    live = Generation.objects.exclude(state=GenerationState.ENDED).filter(training__bid__market=market)
+    rows = Training.objects.filter(bid__market=market)
+    rows = rows.filter(Q(bid__state__in=GOING) | ~Q(state__in=OVER) | Q(pk__in=live.values("training")))
+    generations = {one.training_id: one for one in live.select_related("resumed_from")}
+    processes: dict[int, list[Process]] = defaultdict(list)
+    for process in _PROCESSES.filter(generation__in=live):
+        processes[process.generation_id].append(process)
+    works = []
+    for training in rows.select_related("bid__market__cluster", "program").order_by("bid__sequence"):
+        generation = generations.get(training.pk)
+        works.append(Work(training, generation, [] if generation is None else processes[generation.pk]))
+    return works
+
+
+def _end_strangers(engine: Engine, seen: Mapping[str, Seen], works: Sequence[Work]) -> None:
+    """End what nobody wants, and let the engine list no longer what has ended and is recorded."""
+    mine = {process.key for work in works for process in work.processes}
+    for key, one in seen.items():
+        if key in mine:
+            continue
+        if one.phase in (Phase.EXITED, Phase.LOST):
+            engine.retire(key)
+        else:
+            engine.kill(key)
+
+
+def _going(processes: Sequence[Process]) -> list[str]:
+    """Return the keys of the processes that have not ended."""
+    return [one.key for one in processes if one.state in (ProcessState.SENT, ProcessState.RUNNING)]
+
+
+def _stop(engine: Engine, processes: Sequence[Process]) -> None:
+    """Stop processes that run; those that have not started yet never will."""
+    for one in processes:
+        if one.state == ProcessState.RUNNING:
+            engine.stop(one.key)
+        elif one.state == ProcessState.SENT:
+            engine.kill(one.key)
+
+
+def _each(keys: Sequence[str], call: Callable[[str], None]) -> None:
+    for key in keys:
+        call(key)
+
+
+def _launch(execution: Execution, engine: Engine, work: Work, generation: Generation, keys: Sequence[str]) -> None:
+    """Start these processes; those that an engine cannot start now are started in a later call."""
+    user = user_of(execution, work.training)
+    records.files_of(work.training).make(generation.number, user=user)
+    for process in work.processes:
+        if process.key in keys:
+            try:
+                engine.launch(start_of(execution, work.training, generation, process, work.processes))
+            except EngineError as error:
+                log.warning("%s was not started: %s", process.key, error)
+
+
+def _market_now(market: Market, time_: Timeline) -> tuple[dict[int, Wanted], Room]:
+    """Return what bids hold now, by key of the bid, and the room of the servers, from one version of the market."""
+    with one_version():
+        held = held_by_promise(market, time_) + held_in_queues(market, time_)
+        return wanted_now(held, time_), room_of(market)
+
+
+def room_of(market: Market) -> Room:
+    """Return what the servers of a market have, in the version that this block reads."""
+    snapshot = market_snapshot(market).book.snapshot
+    inventory = snapshot.inventory
+    demands = {
+        ("worker", key): row for key, row in zip(snapshot.worker_ids, inventory.worker_demand.tolist(), strict=True)
+    }
+    demands |= {("ps", key): row for key, row in zip(snapshot.ps_ids, inventory.ps_demand.tolist(), strict=True)}
+    capacity = dict(zip(snapshot.server_ids, inventory.capacity.tolist(), strict=True))
+    return Room(capacity, demands)
+
+
+def _job(work: Work, wanted: Wanted | None, seen: Mapping[str, Seen]) -> Job:
+    live, training = None, work.training
+    if work.generation is not None:
+        generation = work.generation
+        live = Live(
+            allocation=tuple(Machines(*row) for row in generation.allocation),
+            state=generation.state,
+            until=generation.until,
+            processes=tuple(_observed(process, seen) for process in work.processes),
+            ending=generation.ending,
+            stopped=0.0 if generation.stopped_at is None else generation.stopped_at.timestamp(),
+        )
+    return Job(
+        name=training.pk,
+        wanted=wanted,
+        live=live,
+        wait_until=training.wait_until,
+        over=training.state in OVER,
+        cancelled=training.bid.state in (BidState.CANCELLED, BidState.FAILED),
+    )
+
+
+def _observed(process: Process, seen: Mapping[str, Seen]) -> Observed:
+    """Return a process as its row says, which is what was seen, or unknown if it has not been seen yet."""
+    phases = {ProcessState.RUNNING: Phase.RUNNING, ProcessState.EXITED: Phase.EXITED, ProcessState.LOST: Phase.LOST}
+    phase = phases.get(ProcessState(process.state))
+    if phase is None and process.key in seen:
+        phase = seen[process.key].phase
+    return Observed(process.key, process.role, phase, process.code)
+
+
+def _last_lines(engine: Engine, processes: Sequence[Process]) -> str:
+    """Return how the first process that failed ended, with its last lines of output; empty if none failed."""
+    failed = [one for one in processes if one.state == ProcessState.LOST or one.code not in (None, 0, 143)]
+    if not failed:
+        return ""
+    one = failed[0]
+    how = "was lost" if one.state == ProcessState.LOST else f"exited with code {one.code}"
+    _, end = engine.log_size(one.key)
+    output = engine.log(one.key, max(0, end - LAST_BYTES), LAST_BYTES).decode("utf-8", "replace")
+    lines = "\n".join(output.splitlines()[-LAST_LINES:])
+    said = f" {one.reason}" if one.reason else ""
+    return f"{one.get_role_display()} {one.rank} {how}.{said}\n{lines}".rstrip()
+
+
+def _words_of_end(training: Training) -> str:
+    """Return how far a training came."""
+    if training.bid.state == BidState.FAILED:
+        return training.bid.end_reason
+    if not training.steps:
+        return f"Its promise is over at step {training.step}."
+    share = min(1.0, training.step / training.steps)
+    return f"{share:.0%} done: step {training.step} of {training.steps}."
+
+
+def _complete(bid: Bid) -> None:
+    """Complete a job in the market, which frees its remaining slots; nothing happens if it has ended already."""
+    try:
+        market_jobs.complete_job(bid)
+    except WrongState:
+        log.info("%s had ended already", bid)
+
+
+def _fail(bid: Bid, reason: str, refund: Refund) -> None:
+    """Fail a job in the market; nothing happens if it has ended already."""
+    try:
+        market_jobs.fail_job(bid, reason[:400] or "The program failed.", refund=refund)
+    except WrongState:
+        log.info("%s had ended already", bid)
+
+
+def engine_of(execution: Execution) -> Engine:
+    """Return the engine that a cluster has chosen."""
+    root = engine_root(execution.cluster.name)
+    servers = execution.cluster.servers.values_list("name", flat=True)
+    if execution.engine == EngineKind.LOCAL:
+        return LocalEngine(root, list(servers))
+    configuration = Path(execution.slurm_configuration) if execution.slurm_configuration else None
+    prefix = f"{execution.cluster.name}-"
+    return SlurmEngine(root, configuration=configuration, options=execution.sbatch_options, prefix=prefix)

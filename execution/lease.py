@@ -1,0 +1,59 @@
+"""One executor is active: it holds the lease, and its fence is written with what it does.
+
+Another executor takes the lease when it has run out, with a greater fence. What the former one writes afterwards is
+refused, so two executors never work on the same rows.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.db import transaction
+
+from execution.models import Lease
+
+NAME: Final = "executor"
+LASTS_S: Final = 15.0
+"""Seconds after its last renewal until a lease has run out."""
+
+
+class Fenced(Exception):
+    """Another executor has taken the lease."""
+
+
+def take(holder: str, *, now: float) -> int | None:
+    """Take or renew the lease; return its fence, or None while another executor holds it.
+
+    Parameters
+    ----------
+    holder
+        Name of the process, different for each start.
+    now
+        Seconds since 1970.
+    """
+    with transaction.atomic():
+        lease, _ = Lease.objects.select_for_update().get_or_create(
+            name=NAME, defaults={"holder": holder, "fence": 1, "until": now + LASTS_S}
+        )
+        if lease.holder != holder:
+            if now < lease.until:
+                return None
+            lease.holder = holder
+            lease.fence += 1
+        lease.until = now + LASTS_S
+        lease.save()
+        return lease.fence
+
+
+def give_back(holder: str) -> None:
+    """Let another executor take the lease at once."""
+    Lease.objects.filter(name=NAME, holder=holder).update(until=0.0)
+
+
+@contextmanager
+def fenced(fence: int) -> Iterator[None]:
+    """Write in a transaction that holds only if no other executor has taken the lease; raises Fenced otherwise."""
+    with transaction.atomic():
+        if not Lease.objects.select_for_update().filter(name=NAME, fence=fence).exists():
+            raise Fenced("another executor is active")
+        yield

@@ -1,0 +1,49 @@
+"""`manage.py execute`: run the jobs of all clusters that execute."""
+
+import os
+import signal
+import socket
+from threading import Event
+from time import time
+from typing import Any
+from uuid import uuid4
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError, connection
+
+from cluster.database import limits
+from execution.executor import Executor, engine_of
+
+EVERY_S = 1.0
+
+
+class Command(BaseCommand):
+    """Execute until SIGINT or SIGTERM. Jobs that run then run on, and the next executor finds them."""
+
+    help = "Run admitted jobs on machines; of several such processes one is active."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the time between two loops."""
+        parser.add_argument("--every", type=float, default=EVERY_S, metavar="S", help="seconds between two loops")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Call the executor again and again."""
+        stopped = Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        limits.use("worker")
+        executor = Executor(f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}", engine_of)
+        active = None
+        while not stopped.is_set():
+            began = time()
+            try:
+                now_active = executor.once()
+            except DatabaseError as error:
+                self.stderr.write(f"The database could not be used: {error}")
+                connection.close()
+                now_active = False
+            if now_active != active:
+                self.stdout.write("This executor is active." if now_active else "Another executor is active.")
+                active = now_active
+            stopped.wait(max(0.05, options["every"] - (time() - began)))
+        executor.close()

@@ -1,0 +1,118 @@
+"""Files of jobs: what programs write, and where.
+
+Everything lies below `EXECUTION_DIR`, which all servers of a cluster must see under the same path:
+`CLUSTER/processes/KEY/` belongs to the engine, `CLUSTER/jobs/TOKEN/gN/` to generation N of a job.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+CHECKPOINT: Final = re.compile(r"step-(\d{1,18})\Z")
+"""Name of a whole checkpoint: a program writes it aside and renames it."""
+LARGEST_READ: Final = 1_000_000
+"""Bytes of a progress file that are read at a time."""
+
+
+def engine_root(cluster: str) -> Path:
+    """Return the directory in which an engine keeps the processes of a cluster."""
+    return Path(settings.EXECUTION_DIR) / cluster / "processes"
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """Directories of one job."""
+
+    cluster: str
+    token: UUID
+
+    @property
+    def root(self) -> Path:
+        """The directory of the job."""
+        return Path(settings.EXECUTION_DIR) / self.cluster / "jobs" / self.token.hex
+
+    def generation(self, number: int) -> Path:
+        """Return the directory of a generation."""
+        return self.root / f"g{number}"
+
+    def checkpoints(self, number: int) -> Path:
+        """Return the directory to which a generation writes checkpoints."""
+        return self.generation(number) / "checkpoints"
+
+    def progress(self, number: int) -> Path:
+        """Return the file to which a generation appends its progress."""
+        return self.generation(number) / "progress.jsonl"
+
+    def make(self, number: int, *, user: int | None) -> None:
+        """Make the directories of a generation, for its user if it has one of its own.
+
+        The parent of these directories belongs to the executor, so that no program can put links in their places.
+        """
+        self.checkpoints(number).mkdir(parents=True, exist_ok=True)
+        if user is not None:
+            for path in (self.checkpoints(number), self.generation(number)):
+                os.chown(path, user, user, follow_symlinks=False)
+
+
+def checkpoints_in(directory: Path) -> list[tuple[int, Path]]:
+    """Return the whole checkpoints in a directory with their steps, in order."""
+    try:
+        names = [path.name for path in directory.iterdir()]
+    except FileNotFoundError:
+        return []
+    steps = [(int(match[1]), directory / name) for name in names if (match := CHECKPOINT.match(name))]
+    return sorted(steps)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A line of a progress file."""
+
+    step: int
+    loss: float | None
+    seconds: float | None
+
+
+def progress_from(path: Path, offset: int) -> tuple[list[Point], int]:
+    """Return the lines of a progress file from byte `offset` on, and the offset behind the last whole line.
+
+    Lines of another form are passed over: a program may write anything.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            data = file.read(LARGEST_READ)
+    except OSError:
+        return [], offset
+    end = data.rfind(b"\n") + 1
+    if not end and len(data) == LARGEST_READ:  # a line that never ends
+        return [], offset + len(data)
+    return list(_points(data[:end])), offset + end
+
+
+def _points(data: bytes) -> Iterator[Point]:
+    for line in data.splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(said, dict):
+            continue
+        step, loss, seconds = (_number(said.get(name)) for name in ("step", "loss", "seconds"))
+        if step is not None and 0 <= step < 2**62:
+            yield Point(int(step), loss, seconds if seconds is None or seconds >= 0 else None)
+
+
+def _number(value: object) -> float | None:
+    """Return a finite number as it is; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None

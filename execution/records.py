@@ -1,0 +1,221 @@
+"""Rows of execution: only this module writes the states of trainings, generations and processes.
+
+    training: waiting <-> running -> finished | stopped | failed
+    generation: running -> stopping -> ended
+    process: sent -> running -> exited | lost
+
+Each function writes under the fence of the active executor, and before the engine is called: so an executor that was
+killed leaves at most a call that has to be repeated.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from auctions.models import Bid
+from cluster import clock
+from execution.engines.base import Phase, Seen
+from execution.lease import fenced
+from execution.models import (
+    OVER,
+    Checkpoint,
+    Ending,
+    Generation,
+    GenerationState,
+    Process,
+    ProcessRole,
+    ProcessState,
+    Program,
+    Progress,
+    Training,
+    TrainingState,
+)
+from execution.places import JobFiles, Point, checkpoints_in
+from execution.steps import Wanted
+from scheduling.model.types import Json
+
+MOST_RETRIES: Final = 5
+"""Failures in a row, without a checkpoint of a newer step, after which a training fails."""
+FAULTS: Final = frozenset({Ending.FAULT, Ending.LOST})
+"""Endings that count as failures."""
+_STATES: Final[Mapping[Phase, ProcessState]] = {
+    Phase.RUNNING: ProcessState.RUNNING,
+    Phase.EXITED: ProcessState.EXITED,
+    Phase.LOST: ProcessState.LOST,
+}
+
+
+def create_training(fence: int, bid: Bid, program: Program, document: Json) -> Training:
+    """Create the training of a bid that names a program, unless it exists."""
+    arguments, steps = document.get("arguments", []), document.get("steps")
+    with fenced(fence):
+        training, _ = Training.objects.get_or_create(
+            bid=bid, defaults={"program": program, "arguments": arguments, "steps": steps}
+        )
+    return training
+
+
+def begin(fence: int, training: Training, wanted: Wanted, *, slot: int) -> Generation:
+    """Create the next generation of a training with its processes; they are launched afterwards."""
+    with fenced(fence):
+        last = Generation.objects.filter(training=training).order_by("-number").first()
+        generation = Generation.objects.create(
+            training=training,
+            number=0 if last is None else last.number + 1,
+            fence=fence,
+            allocation=[list(machines) for machines in wanted.allocation],
+            slot=slot,
+            resumed_from=newest_checkpoint(training),
+            until=wanted.until,
+            created_at=clock.now(),
+        )
+        Process.objects.bulk_create(_processes(generation, wanted))
+        _set(training, TrainingState.RUNNING)
+    return generation
+
+
+def _processes(generation: Generation, wanted: Wanted) -> Iterable[Process]:
+    """Yield the processes of a generation, numbered in the order of its machines."""
+    ranks: dict[str, int] = {}
+    local: dict[int, int] = {}
+    for role, server, machine, count in wanted.allocation:
+        for _ in range(count):
+            rank = ranks[role] = ranks.get(role, -1) + 1
+            here = local[server] = local.get(server, -1) + 1
+            yield Process(
+                generation=generation,
+                role=role,
+                rank=rank,
+                local_rank=here,
+                server_id=server,
+                machine_type_id=machine,
+                key=f"{generation.training.token.hex[:12]}-g{generation.number}-{role[0]}{rank}",
+            )
+
+
+def newest_checkpoint(training: Training) -> Checkpoint | None:
+    """Return the checkpoint of the greatest step."""
+    return Checkpoint.objects.filter(generation__training=training).order_by("-step", "-pk").first()
+
+
+def observe(fence: int, process: Process, seen: Seen | None) -> None:
+    """Record what an engine sees of a process, once for each change; a running process that is unknown is lost."""
+    if seen is None:
+        if process.state == ProcessState.SENT:
+            return
+        seen = Seen(process.key, Phase.LOST, reason="The engine does not know it any more.")
+    state = _STATES.get(seen.phase)
+    if state is None or state == process.state or process.state in (ProcessState.EXITED, ProcessState.LOST):
+        return
+    fields: dict[str, object] = {"state": state, "reason": seen.reason, "code": seen.code}
+    fields["started_at"] = _moment(seen.started_s) or process.started_at
+    if state != ProcessState.RUNNING:
+        fields["ended_at"] = _moment(seen.ended_s) or clock.now()
+    with fenced(fence):
+        if not Process.objects.filter(pk=process.pk, state=process.state).update(**fields):
+            return
+    for name, value in fields.items():
+        setattr(process, name, value)
+
+
+def hold(fence: int, generation: Generation, until: float) -> None:
+    """Record the time until which a generation may run."""
+    with fenced(fence):
+        generation.until = until
+        generation.save(update_fields=["until"])
+
+
+def stop(fence: int, generation: Generation, ending: Ending) -> None:
+    """Record that a generation has to end, and why; the first reason stays."""
+    if generation.state != GenerationState.RUNNING:
+        return
+    with fenced(fence):
+        stopping = {"state": GenerationState.STOPPING, "ending": ending, "stopped_at": clock.now()}
+        Generation.objects.filter(pk=generation.pk, state=GenerationState.RUNNING).update(**stopping)
+    generation.refresh_from_db()
+
+
+def end(fence: int, training: Training, generation: Generation, *, now: float, reason: str) -> None:
+    """Record that nothing of a generation is left, and what follows for its training."""
+    keep_checkpoints(fence, training, generation)
+    ending = Ending(generation.ending)
+    with fenced(fence):
+        done = Generation.objects.filter(pk=generation.pk, state=GenerationState.STOPPING)
+        if not done.update(state=GenerationState.ENDED, ended_at=clock.now()):
+            return
+        Process.objects.filter(generation=generation, state=ProcessState.SENT).update(
+            state=ProcessState.LOST, reason="It was never started.", ended_at=clock.now()
+        )
+        if ending == Ending.FINISHED:
+            _set(training, TrainingState.FINISHED, "The program finished.")
+        elif ending in FAULTS:
+            _count_fault(training, generation, now=now, reason=reason)
+        else:
+            _set(training, TrainingState.WAITING, Ending(ending).label)
+
+
+def _count_fault(training: Training, generation: Generation, *, now: float, reason: str) -> None:
+    """Count a failure; the training fails with the fifth in a row that brought no newer checkpoint."""
+    training.retries = 1 if generation.checkpoints.exists() else training.retries + 1
+    training.wait_until = now + 2.0 ** (training.retries - 1)
+    failed = training.retries >= MOST_RETRIES
+    _set(training, TrainingState.FAILED if failed else TrainingState.WAITING, reason)
+
+
+def finish(fence: int, training: Training, state: TrainingState, reason: str) -> None:
+    """Record that nothing more is started for a training."""
+    with fenced(fence):
+        _set(training, state, reason)
+
+
+def _set(training: Training, state: TrainingState, reason: str = "") -> None:
+    left = Training.objects.filter(pk=training.pk).exclude(state__in=OVER)
+    fields = {"state": state, "reason": reason, "retries": training.retries, "wait_until": training.wait_until}
+    if left.update(**fields):
+        training.state, training.reason = state, reason
+
+
+def keep_checkpoints(fence: int, training: Training, generation: Generation) -> None:
+    """Record the whole checkpoints of a live generation that are newer than those known."""
+    known = newest_checkpoint(training)
+    last = -1 if known is None else known.step
+    found = checkpoints_in(files_of(training).checkpoints(generation.number))
+    fresh = [
+        Checkpoint(generation=generation, step=step, path=str(path), found_at=clock.now())
+        for step, path in found
+        if step > last
+    ]
+    if fresh:
+        with fenced(fence):
+            Checkpoint.objects.bulk_create(fresh, ignore_conflicts=True)
+
+
+def keep_progress(fence: int, training: Training, generation: Generation, points: Iterable[Point]) -> None:
+    """Record steps that a generation reported."""
+    of = {point.step: point for point in points}
+    if not of:
+        return
+    at = clock.now()
+    rows = [
+        Progress(generation=generation, step=step, loss=point.loss, seconds=point.seconds, at=at)
+        for step, point in sorted(of.items())
+    ]
+    last = rows[-1]
+    with fenced(fence):
+        Progress.objects.bulk_create(rows, ignore_conflicts=True)
+        Training.objects.filter(pk=training.pk).update(step=last.step, loss=last.loss)
+    training.step, training.loss = last.step, last.loss
+
+
+def files_of(training: Training) -> JobFiles:
+    """Return the directories of a training."""
+    return JobFiles(training.bid.market.cluster.name, training.token)
+
+
+def ranked(processes: Iterable[Process], role: ProcessRole) -> list[Process]:
+    """Return the processes of a role in the order of their ranks."""
+    return sorted((one for one in processes if one.role == role), key=lambda one: one.rank)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,97 @@
+"""The start of one process: its arguments, its environment, and its limits.
+
+The names of variables are those of torchrun where it has them, so that its scripts run unchanged.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from execution.engines.base import Limits, Start
+from execution.models import Execution, Generation, Process, ProcessRole, Training
+from execution.places import JobFiles
+
+FIRST_PORT: Final = 21_000
+PORTS: Final = 9_000
+"""Ports of processes are the keys of their rows modulo this number, so that a port is used again after many others."""
+BASIC: Final[Mapping[str, str]] = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+"""Environment of every program, if its own does not say otherwise."""
+
+
+def start_of(
+    execution: Execution, training: Training, generation: Generation, process: Process, peers: Sequence[Process]
+) -> Start:
+    """Return how one process of a generation is started.
+
+    Parameters
+    ----------
+    execution, training, generation, process
+        Rows; the training's program and the process's server are read from them.
+    peers
+        All processes of the generation, in the order of their ranks.
+    """
+    files = JobFiles(execution.cluster.name, training.token)
+    program = training.program
+    own = {**BASIC, "HOME": str(files.generation(generation.number)), **program.environment}
+    return Start(
+        key=process.key,
+        server=process.server.name,
+        arguments=(*program.arguments, *training.arguments),
+        environment={**own, **environment_of(execution, training, generation, process, peers, files)},
+        working_directory=Path(program.working_directory),
+        until=generation.until,
+        grace_s=execution.grace_s,
+        user=user_of(execution, training),
+        limits=Limits(memory_mb=execution.memory_mb),
+    )
+
+
+def user_of(execution: Execution, training: Training) -> int | None:
+    """Return the system user of a training's owner; None for the executor's own user."""
+    return None if execution.first_uid is None else execution.first_uid + training.bid.owner_id
+
+
+def environment_of(
+    execution: Execution,
+    training: Training,
+    generation: Generation,
+    process: Process,
+    peers: Sequence[Process],
+    files: JobFiles,
+) -> dict[str, str]:
+    """Return the variables of the contract between the executor and programs (docs/users/run-your-own.md)."""
+    of = {role: [peer for peer in peers if peer.role == role] for role in ProcessRole}
+    workers, servers = of[ProcessRole.WORKER], of[ProcessRole.PS]
+    resumed = generation.resumed_from
+    return {
+        "RANK": str(process.rank),
+        "WORLD_SIZE": str(len(of[ProcessRole(process.role)])),
+        "LOCAL_RANK": str(process.local_rank),
+        "MASTER_ADDR": address_of(execution, workers[0]),
+        "MASTER_PORT": str(port_of(workers[0])),
+        "SHADOWPRICE_ROLE": process.role,
+        "SHADOWPRICE_ROLE_RANK": str(process.rank),
+        "SHADOWPRICE_WORKERS": _places(execution, workers),
+        "SHADOWPRICE_PS": _places(execution, servers),
+        "SHADOWPRICE_ARCHITECTURE": "ps" if servers else "ring",
+        "SHADOWPRICE_GENERATION": str(generation.number),
+        "SHADOWPRICE_STEPS": "" if training.steps is None else str(training.steps),
+        "SHADOWPRICE_RESUME": "" if resumed is None else resumed.path,
+        "SHADOWPRICE_CHECKPOINTS": str(files.checkpoints(generation.number)),
+        "SHADOWPRICE_UNTIL": repr(generation.until),
+        "SHADOWPRICE_PROGRESS": str(files.progress(generation.number)),
+    }
+
+
+def address_of(execution: Execution, process: Process) -> str:
+    """Return the address at which a process is reached."""
+    return str(execution.addresses.get(process.server.name, "127.0.0.1"))
+
+
+def port_of(process: Process) -> int:
+    """Return the port on which a process may listen."""
+    return FIRST_PORT + process.pk % PORTS
+
+
+def _places(execution: Execution, processes: Sequence[Process]) -> str:
+    return ",".join(f"{address_of(execution, one)}:{port_of(one)}" for one in processes)

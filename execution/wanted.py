@@ -1,0 +1,111 @@
+"""The machines that each bid holds now, from the market's commitments and from the heads of workers' queues."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from auctions.models import Bid, BidState, Commitment, Market
+from auctions.readings import queues
+from cluster import clock
+from cluster.models import ClockKind, Cluster, MachineRole
+from execution.models import ProcessRole
+from execution.steps import Machines, Wanted, merged
+
+GOING = (BidState.PLANNED, BidState.RUNNING)
+"""States of bids that hold machines now or later."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The present of a cluster, and the wall time of its slots."""
+
+    at: float
+    """Present, slots: a number of slots and a fraction."""
+    now_s: float
+    """Present, seconds since 1970."""
+    slot_s: float
+    """Length of a slot on the wall clock, seconds; infinite while a virtual clock is stopped."""
+
+    @property
+    def slot(self) -> int:
+        """The slot under way."""
+        return int(self.at // 1)
+
+    def wall(self, slot: float) -> float:
+        """Return the time of a slot's beginning, seconds since 1970."""
+        return self.now_s if slot == self.at else self.now_s + (slot - self.at) * self.slot_s
+
+
+def timeline(cluster: Cluster) -> Timeline:
+    """Read the cluster's clock."""
+    reading = clock.read(cluster)
+    virtual = cluster.clock_speed if cluster.clock_running else 0.0
+    speed = 1.0 if cluster.clock_kind == ClockKind.REAL else virtual
+    slot_s = cluster.slot_seconds / speed if speed else float("inf")
+    return Timeline(reading.seconds / cluster.slot_seconds, reading.wall.timestamp(), slot_s)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Machines that a bid holds in slots [start, end)."""
+
+    bid: int
+    machines: Machines
+    start: float
+    end: float
+
+
+def wanted_now(held: Iterable[Held], time: Timeline) -> dict[int, Wanted]:
+    """Return what each bid holds now, and until when it holds exactly this, by key of the bid."""
+    of: dict[int, list[Held]] = defaultdict(list)
+    for one in held:
+        if one.end > time.at:
+            of[one.bid].append(one)
+    found: dict[int, Wanted] = {}
+    for bid, mine in of.items():
+        now = merged(one.machines for one in mine if one.start <= time.at)
+        if not now:
+            continue
+        times = sorted({edge for one in mine for edge in (one.start, one.end) if edge > time.at})
+        until = next(edge for edge in times if _at(mine, edge) != now)
+        found[bid] = Wanted(now, time.wall(until), last=until == times[-1])
+    return found
+
+
+def _at(held: Iterable[Held], slot: float) -> tuple[Machines, ...]:
+    return merged(one.machines for one in held if one.start <= slot < one.end)
+
+
+def held_by_promise(market: Market, time: Timeline) -> list[Held]:
+    """Return the machines that bids hold by commitments from now on."""
+    rows = Commitment.objects.filter(bid__market=market, bid__state__in=GOING, end__gt=time.slot)
+    columns = ("bid_id", "machine_type__role", "server_id", "machine_type_id", "count", "start", "end")
+    return [
+        Held(bid, Machines(_ROLES[role], server, machine, count), start, end)
+        for bid, role, server, machine, count, start, end in rows.values_list(*columns)
+    ]
+
+
+def held_in_queues(market: Market, time: Timeline) -> list[Held]:
+    """Return the workers that process bids' chunks now; empty without queues.
+
+    A worker processes the chunk at the head of its queue. Its end is a forecast: a bid that arrives may come first. The
+    parameter servers of these jobs are recorded when a slot ends, so they are not run: a job's workers exchange
+    gradients in a ring.
+    """
+    busy = queues.stretches(market, start=time.slot, end=time.slot + 1)
+    heads = [stretch for stretch in busy if stretch.start <= time.at < stretch.end]
+    numbers = {stretch.sequence for stretch in heads}
+    bids = dict(Bid.objects.filter(market=market, sequence__in=numbers).values_list("sequence", "pk"))
+    return [
+        Held(
+            bids[head.sequence],
+            Machines(ProcessRole.WORKER, head.server_id, head.machine_type_id, head.count),
+            head.start,
+            head.end,
+        )
+        for head in heads
+    ]
+
+
+_ROLES: Mapping[str, str] = {MachineRole.WORKER: ProcessRole.WORKER, MachineRole.PS: ProcessRole.PS}

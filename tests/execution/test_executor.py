@@ -1,0 +1,194 @@
+"""The executor runs what the market's commitments say, slot by slot; the engine is a fake in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auctions.models import BidState, Commitment
+from auctions.state import book
+from execution.models import Ending, Execution, Generation, GenerationState, Process, ProcessState, TrainingState
+from tests.execution.worlds import World, make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> World:
+    book.forget()
+    return make_world(monkeypatch, settings, tmp_path)
+
+
+def endings(world: World) -> list[str]:
+    return list(Generation.objects.order_by("pk").values_list("ending", flat=True))
+
+
+def test_a_rigid_job_runs_on_its_machines_from_its_first_slot_to_its_last(world: World) -> None:
+    world.go(1)
+    bid = world.submit(epochs=2, steps=100)
+    assert bid.state == BidState.PLANNED
+    held = {(c.server.name, c.machine_type.name): c.count for c in Commitment.objects.filter(bid=bid)}
+    world.go(98)
+    assert world.engine.launches == []
+    world.go(6)
+    assert len(world.engine.alive()) == sum(held.values())
+    on = [one.start.server for one in world.engine.processes.values()]
+    assert sorted(on) == sorted(name for (name, _), count in held.items() for _ in range(count))
+    world.go(100 * (bid.completion_slot or 0) - (world.slot * 100) + 20)
+    assert world.engine.alive() == []
+    generation = Generation.objects.get()
+    assert (generation.state, generation.ending) == (GenerationState.ENDED, Ending.PROMISE_OVER)
+    assert world.training(bid).state == TrainingState.STOPPED
+    assert world.training(bid).reason == "0% done: step 0 of 100."
+
+
+def test_its_processes_know_each_other_and_their_files(world: World) -> None:
+    world.submit(steps=7)
+    world.go(105)
+    starts = [one.start for one in world.engine.processes.values()]
+    roles = [start.environment["SHADOWPRICE_ROLE"] for start in starts]
+    workers = roles.count("worker")
+    assert roles.count("ps") >= 1
+    assert workers >= 1
+    for start in starts:
+        of = start.environment
+        assert start.arguments == ("python3", "train.py", "--fast")
+        assert of["WORLD_SIZE"] == str(roles.count(of["SHADOWPRICE_ROLE"]))
+        assert of["SHADOWPRICE_ARCHITECTURE"] == "ps"
+        assert len(of["SHADOWPRICE_WORKERS"].split(",")) == workers
+        assert of["SHADOWPRICE_WORKERS"].split(",")[0] == f"{of['MASTER_ADDR']}:{of['MASTER_PORT']}"
+        assert (of["SHADOWPRICE_STEPS"], of["SHADOWPRICE_RESUME"], of["SHADOWPRICE_GENERATION"]) == ("7", "", "0")
+        assert Path(of["SHADOWPRICE_CHECKPOINTS"]).is_dir()
+    ports = [place for start in starts[:1] for place in start.environment["SHADOWPRICE_WORKERS"].split(",")]
+    assert len(set(ports)) == len(ports)
+
+
+def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_newest_checkpoint(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(110)
+    first = world.engine.alive()
+    checkpoints = Path(world.engine.processes[first[0]].start.environment["SHADOWPRICE_CHECKPOINTS"])
+    (checkpoints / "step-20").mkdir()
+    (checkpoints / "writing-step-30").mkdir()
+    world.engine.exit(next(key for key in first if "-w" in key), 7, output=b"one\nno memory\n")
+    world.go(30)
+    second = world.engine.alive()
+    assert len(second) == len(first)
+    assert set(second).isdisjoint(first)
+    start = world.engine.processes[second[0]].start
+    assert start.environment["SHADOWPRICE_RESUME"] == str(checkpoints / "step-20")
+    assert start.environment["SHADOWPRICE_GENERATION"] == "1"
+    assert endings(world) == [Ending.FAULT, ""]
+    assert world.training(bid).retries == 1
+
+
+def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_with_its_last_lines(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(100)
+    for _ in range(200):
+        for key in world.engine.alive():
+            if "-w" in key:
+                world.engine.exit(key, 1, output=b"Traceback\nValueError: no data\n")
+        world.go(2, every=1)
+    bid.refresh_from_db()
+    assert bid.state == BidState.FAILED
+    assert "exited with code 1" in bid.end_reason
+    assert "ValueError: no data" in bid.end_reason
+    assert bid.refund == 0
+    assert Generation.objects.count() == 5
+    assert world.training(bid).state == TrainingState.FAILED
+    assert world.engine.alive() == []
+
+
+def test_a_cancelled_job_is_stopped(world: World) -> None:
+    from auctions.engine import jobs
+
+    bid = world.submit(epochs=8)
+    world.go(110)
+    assert world.engine.alive()
+    bid.refresh_from_db()
+    jobs.cancel_job(bid)
+    world.go(10)
+    assert world.engine.alive() == []
+    assert endings(world) == [Ending.CANCELLED]
+    assert world.training(bid).state == TrainingState.STOPPED
+
+
+def test_a_process_that_ignores_the_signal_is_gone_when_its_slots_end(world: World) -> None:
+    bid = world.submit(epochs=1)
+    world.go(110)
+    for key in world.engine.alive():
+        world.engine.processes[key].frozen = True
+    end = 100.0 * (bid.completion_slot or 0)
+    world.go(end - world.slot * 100)
+    assert world.engine.alive() == []
+    assert all(at <= world.now for at, _, what in world.engine.history if what == "ended")
+
+
+def test_a_lost_process_is_recorded_once_and_its_job_is_started_again(world: World) -> None:
+    world.submit(epochs=8)
+    world.go(110)
+    world.engine.lose(world.engine.alive()[0])
+    world.go(20)
+    assert endings(world) == [Ending.LOST, ""]
+    assert Process.objects.filter(state=ProcessState.LOST).count() == 1
+    assert world.engine.alive()
+
+
+def test_a_process_that_nobody_wants_is_killed(world: World) -> None:
+    from execution.engines.base import Start
+
+    world.engine.launch(Start("stranger", "edge-0", ("x",), {}, Path("/"), world.now + 1e6, 1.0))
+    world.go(10)
+    assert world.engine.alive() == []
+    assert "stranger" in world.engine.retired
+
+
+def test_switching_execution_off_stops_what_runs(world: World) -> None:
+    world.submit(epochs=8)
+    world.go(110)
+    Execution.objects.update(is_on=False)
+    world.go(10)
+    assert world.engine.alive() == []
+
+
+def test_a_server_that_cannot_be_reached_is_tried_again(world: World) -> None:
+    world.submit(epochs=8)
+    world.engine.refuses = {"edge-0", "edge-1", "cloud"}
+    world.go(120)
+    assert world.engine.alive() == []
+    assert Generation.objects.count() == 1
+    world.engine.refuses = set()
+    world.go(5)
+    assert len(world.engine.alive()) == Process.objects.count()
+
+
+def test_one_executor_is_active_and_another_one_takes_over_when_its_lease_has_run_out(world: World) -> None:
+    one, other = world.executor("one"), world.executor("other")
+    assert one.once()
+    assert not other.once()
+    world.wall[0] += 14
+    assert one.once()
+    assert not other.once()
+    world.wall[0] += 16
+    assert other.once()
+    assert not one.once()
+    other.close()
+    assert one.once()
+
+
+def test_progress_is_read_once_also_by_the_next_executor(world: World) -> None:
+    bid = world.submit(epochs=8, steps=50)
+    world.go(110)
+    path = Path(world.engine.processes[world.engine.alive()[0]].start.environment["SHADOWPRICE_PROGRESS"])
+    lines = (
+        b'{"step": 1, "loss": 2.5, "seconds": 0.1}\nnot json\n{"step": true}\n[]\n{"step": 2, "loss": 2.0}\n{"step": 3'
+    )
+    path.write_bytes(lines)
+    world.go(5)
+    path.write_bytes(lines + b', "loss": 1.5, "seconds": -1}\n')
+    world.go(5)
+    world.go(5, executor=world.executor())
+    rows = list(Generation.objects.get().progress.values_list("step", "loss", "seconds"))
+    assert rows == [(1, 2.5, 0.1), (2, 2.0, None), (3, 1.5, None)]
+    assert (world.training(bid).step, world.training(bid).loss) == (3, 1.5)
