@@ -126,6 +126,24 @@ def elastic_body(rng: np.random.Generator, machines: Machines) -> Json:
     }
 
 
+def training_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job that really trains: some ten to sixty steps of a small network, worth less the later it is done."""
+    epochs, chunks = int(rng.integers(4, 13)), int(rng.integers(2, 4))
+    steps = epochs * chunks
+    return {
+        "model": "two-layers",
+        "epochs": epochs,
+        "chunks": chunks,
+        "program": {"name": "train", "arguments": ["--seed", str(rng.integers(1000))], "steps": steps},
+        "utility": {
+            "form": "sigmoid",
+            "value": round(float(rng.uniform(20, 100)), 2),
+            "steepness_per_s": float(rng.uniform(0.1, 1.0)) / machines.slot_s,
+            "midpoint_s": int(rng.integers(3, 10)) * machines.slot_s,
+        },
+    }
+
+
 def weighted_body(rng: np.random.Generator, machines: Machines) -> Json:
     """A job by the settings of weighted completion (Section 7), every other one a ring."""
     job: Json = {

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -140,13 +140,16 @@ def settle_clock(cluster: Cluster) -> float:
 
 
 @contextmanager
-def time_passing(*, takes_s: float) -> Iterator[Callable[[Cluster], None]]:
-    """Yield a function that starts a virtual clock, with slots of `takes_s` seconds; all stop after the block."""
+def time_passing(*, takes_s: float, others: Mapping[str, float]) -> Iterator[Callable[[Cluster], None]]:
+    """Yield a function that starts a virtual clock; all stop after the block.
+
+    A slot takes `takes_s` seconds, or what `others` says by name of the cluster.
+    """
     running: list[Cluster] = []
 
     def start(cluster: Cluster) -> None:
         running.append(cluster)
-        clock.set_clock(cluster, running=True, speed=cluster.slot_seconds / takes_s)
+        clock.set_clock(cluster, running=True, speed=cluster.slot_seconds / others.get(cluster.name, takes_s))
 
     try:
         yield start

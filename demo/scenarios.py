@@ -7,7 +7,13 @@ from typing import Final
 import numpy as np
 
 from demo import jobs
-from demo.clusters import edge_cloud_document, gpu_servers_document, queues_document, two_pools_document
+from demo.clusters import (
+    edge_cloud_document,
+    gpu_servers_document,
+    queues_document,
+    this_machine_document,
+    two_pools_document,
+)
 from demo.jobs import Draw, Machines, Offer
 from scheduling.model.types import Json
 
@@ -28,6 +34,10 @@ class Scenario:
     """Poisson arrivals."""
     value: Json
     """Value of completion in a bid that is entered by hand."""
+    slot_takes_s: float | None = None
+    """Seconds of the wall clock that a slot takes; None if that is chosen when the demo starts."""
+    executes: bool = False
+    """Whether its jobs run on this machine."""
 
     def offers(self, machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
         """The stream from offer `number` on, arriving after `from_s`; endless."""
@@ -76,3 +86,16 @@ QUEUES: Final = Scenario(
     value={},
 )
 SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)
+TRAINING: Final = Scenario(
+    name="demo-training",
+    title="Jobs that really train, on this machine",
+    note="Jobs train for real, on synthetic data; values synthetic, drawn from a seed.",
+    policy="oasis",
+    document=this_machine_document,
+    body=jobs.training_body,
+    bids_per_slot=0.6,
+    value={"utility": {"form": "constant", "value": 50}, "program": {"name": "train", "steps": 30}},
+    slot_takes_s=10.0,
+    executes=True,
+)
+"""It needs time to pass, so it is part of the live demo only."""

@@ -120,10 +120,12 @@ class Executor:
 
     def _cluster(self, execution: Execution) -> None:
         market: Market = execution.cluster.market
-        if not warming.prepare(market.pk):
-            return
         engine = self.engine(execution)
         seen = engine.list()
+        if not seen and not _has_work(market):  # nothing is read of a market, and no kernels are loaded
+            return
+        if not warming.prepare(market.pk):
+            return
         time_ = timeline(execution.cluster)
         wanted, room = _market_now(market, time_) if execution.is_on else ({}, Room({}, {}))
         self._create(execution, wanted)
@@ -213,6 +215,12 @@ class Executor:
 
 
 _PROCESSES: Final = Process.objects.select_related("server").order_by("-role", "rank")
+
+
+def _has_work(market: Market) -> bool:
+    """Return whether a bid that goes on names a program, or a training is not over."""
+    going = Bid.objects.filter(market=market, state__in=GOING, body__program__isnull=False)
+    return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
 
 
 def _works(market: Market) -> list[Work]:

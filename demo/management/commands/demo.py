@@ -17,10 +17,10 @@ from auctions.models import Bid, Market
 from auctions.readings import certificates, market_readings
 from cluster.traces.philly import read
 from cluster.traces.records import Malformed, TraceJob
-from demo import client, jobs, philly, run, world
+from demo import client, jobs, philly, run, training, world
 from demo.jobs import Offer
 from demo.run import DemoError, Stream, Tally
-from demo.scenarios import DPS, SCENARIOS, Scenario
+from demo.scenarios import DPS, SCENARIOS, TRAINING, Scenario
 from scheduling.model.errors import InvalidField
 from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
@@ -102,12 +102,16 @@ class Command(BaseCommand):
         if trace is not None:
             self._check(trace)
         port = run.choose_port(options["port"])
-        scenarios = SCENARIOS if trace is None else (_under(trace),)
+        live = SCENARIOS if options["once"] else (*SCENARIOS, TRAINING)
+        scenarios = live if trace is None else (_under(trace),)
         with run.server(port, [scenario.policy for scenario in scenarios], root=settings.BASE_DIR) as server:
             call_command("migrate", verbosity=0)
             known = world.passwords(settings.VAR_DIR)
             world.people(known)
             markets = {scenario.name: world.market_of(scenario, seed=options["seed"]) for scenario in scenarios}
+            executing = [markets[scenario.name].cluster for scenario in scenarios if scenario.executes]
+            for cluster in executing:
+                training.let_execute(cluster, root=settings.BASE_DIR)
             server.open()
             base = server.base
             self._greet(base, scenarios, markets, known, once=options["once"])
@@ -127,7 +131,11 @@ class Command(BaseCommand):
                     run.feed_at_once(stream, at_most=options["bids"], deciding=deciding, say=self.stdout.write)
             else:
                 takes_s = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
-                with run.time_passing(takes_s=takes_s) as start:
+                others = {one.name: one.slot_takes_s for one in scenarios if one.slot_takes_s is not None}
+                with (
+                    training.executor(next(iter(executing), None), root=settings.BASE_DIR),
+                    run.time_passing(takes_s=takes_s, others=others) as start,
+                ):
                     run.feed(streams, deciding=deciding, start=start, say=self.stdout.write)
                     self.stdout.write("The trace has ended; the market goes on until Ctrl-C.")
                     _until_interrupted()

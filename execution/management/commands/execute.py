@@ -24,6 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the time between two loops."""
+        parser.add_argument("--quiet", action="store_true", help="do not say which executor is active")
         parser.add_argument("--every", type=float, default=EVERY_S, metavar="S", help="seconds between two loops")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,7 +43,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"The database could not be used: {error}")
                 connection.close()
                 now_active = False
-            if now_active != active:
+            if now_active != active and not options["quiet"]:
                 self.stdout.write("This executor is active." if now_active else "Another executor is active.")
                 active = now_active
             stopped.wait(max(0.05, options["every"] - (time() - began)))
