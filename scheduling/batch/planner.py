@@ -84,7 +84,7 @@ def plan_batch(
     windows
         First slot and latest completion of each round; a round places the jobs that earlier rounds did not place.
     freed
-        Placements in the ledger that count as free: what these jobs held so far.
+        Placements in the ledger that count as free, except on closed servers: what these jobs held so far.
     only
         The id of the one bid whose schedule is returned; None for all.
     later
@@ -276,11 +276,10 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
 
 
 def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
-    """Return start, end, machine type, server and count of the placements in the horizon."""
+    """Return start, end, machine type, server and count of the parts of placements that can be sold again."""
     rows = [
-        (max(p.start, ledger.start), p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count)
-        for p in freed
-        if p.end > ledger.start
+        (p.start, p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count)
+        for p in ledger.sellable(freed)
     ]
     table: Ints = np.array(rows, np.int64).reshape(-1, 5)
     table[:, :2] -= ledger.start

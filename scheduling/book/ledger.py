@@ -113,6 +113,16 @@ class Ledger:
         other._used = other._held
         return other
 
+    def sellable(self, placements: Iterable[Placement]) -> Iterator[Placement]:
+        """Yield the parts of placements in the horizon that can be sold again if they are released.
+
+        A server that is closed takes nothing from its slot on, so what is released there stays unsold.
+        """
+        for p in _clip(placements, self.start):
+            end = min(p.end, self.closed.get(p.server, p.end))
+            if end > p.start:
+                yield p.until(end)
+
     def copy(self) -> "Ledger":
         """Return an independent ledger with the same contents."""
         other = Ledger(self.inventory, start=self.start, slots=0)

@@ -180,12 +180,12 @@ class Promises:
 
     def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
-        book, closed = self.book, self.book.ledger.closed
+        book = self.book
         rows = [(due(job), i, self.rest(job)) for i, job in enumerate(jobs)]
         if new is not None:
             rows.append((new[0], len(rows), new[1]))
         rows.sort(key=lambda row: row[:2])
-        freed = [p for job in jobs for p in job.held if p.server not in closed]
+        freed = [p for job in jobs for p in job.held]
         return place_batch([bid for _, _, bid in rows], book.ledger, (book.now, book.ledger.end), freed)
 
     def saved(self) -> Placed:

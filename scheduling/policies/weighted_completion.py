@@ -326,7 +326,7 @@ def _idle(book: Book, freed: Iterable[Placement], placed: Iterable[Schedule]) ->
     """Return whether a worker of some type fits a server now, when `freed` is free and `placed` is not."""
     inventory, now = book.inventory, book.now
     free = inventory.capacity - book.ledger.used[0]
-    free = free + units_of((p for p in freed if p.start <= now < p.end), inventory)
+    free = free + units_of((p for p in book.ledger.sellable(freed) if p.start <= now < p.end), inventory)
     free = free - units_of((p for one in placed for p in one.placements if p.start <= now < p.end), inventory)
     return any(bool((free >= demand).all(axis=1).any()) for demand in inventory.worker_demand)
 
