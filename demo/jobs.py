@@ -127,19 +127,34 @@ def elastic_body(rng: np.random.Generator, machines: Machines) -> Json:
 
 
 def training_body(rng: np.random.Generator, machines: Machines) -> Json:
-    """A job that really trains: some ten to sixty steps of a small network, worth less the later it is done."""
-    epochs, chunks = int(rng.integers(4, 13)), int(rng.integers(2, 4))
-    steps = epochs * chunks
-    return {
-        "model": "two-layers",
-        "epochs": epochs,
-        "chunks": chunks,
-        "program": {"name": "train", "arguments": ["--seed", str(rng.integers(1000))], "steps": steps},
+    """A job that really trains, worth less the later it is done."""
+    return chunks_body(rng, machines) | {
         "utility": {
             "form": "sigmoid",
             "value": round(float(rng.uniform(20, 100)), 2),
             "steepness_per_s": float(rng.uniform(0.1, 1.0)) / machines.slot_s,
             "midpoint_s": int(rng.integers(3, 10)) * machines.slot_s,
+        },
+    }
+
+
+def ring_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job that really trains, in a ring, with a weight."""
+    ring = {"architecture": "ring", "reduce_step_s": 0.005}
+    return chunks_body(rng, machines) | ring | {"weight": int(rng.integers(1, 11))}
+
+
+def chunks_body(rng: np.random.Generator, _machines: Machines) -> Json:
+    """A job that really trains: some ten to forty steps of a small network."""
+    epochs, chunks = int(rng.integers(4, 13)), int(rng.integers(2, 4))
+    return {
+        "model": "two-layers",
+        "epochs": epochs,
+        "chunks": chunks,
+        "program": {
+            "name": "train",
+            "arguments": ["--seed", str(rng.integers(1000))],
+            "steps": epochs * chunks,
         },
     }
 

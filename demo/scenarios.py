@@ -10,9 +10,10 @@ from demo import jobs
 from demo.clusters import (
     edge_cloud_document,
     gpu_servers_document,
+    mixed_servers_here,
     queues_document,
-    this_machine_document,
     two_pools_document,
+    two_pools_here,
 )
 from demo.jobs import Draw, Machines, Offer
 from scheduling.model.types import Json
@@ -86,16 +87,30 @@ QUEUES: Final = Scenario(
     value={},
 )
 SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)
-TRAINING: Final = Scenario(
-    name="demo-training",
-    title="Jobs that really train, on this machine",
-    note="Jobs train for real, on synthetic data; values synthetic, drawn from a seed.",
-    policy="oasis",
-    document=this_machine_document,
-    body=jobs.training_body,
-    bids_per_slot=0.6,
-    value={"utility": {"form": "constant", "value": 50}, "program": {"name": "train", "steps": 30}},
-    slot_takes_s=10.0,
-    executes=True,
+
+
+def _training(name: str, title: str, policy: str, body: Draw, value: Json, *, pools: bool = False) -> Scenario:
+    """Return a market whose jobs run on this machine."""
+    return Scenario(
+        name=name,
+        title=title,
+        note=NOTE_ON_TRAINING,
+        policy=policy,
+        document=two_pools_here if pools else mixed_servers_here,
+        body=body,
+        bids_per_slot=1.5 if pools else 0.5,
+        value={**value, "program": {"name": "train", "steps": 30}},
+        slot_takes_s=10.0,
+        executes=True,
+    )
+
+
+NOTE_ON_TRAINING: Final = "Jobs train for real, on synthetic data; what they are worth is synthetic, drawn from a seed."
+WORTH: Final[Json] = {"utility": {"form": "constant", "value": 50}}
+TRAINING: Final = (
+    _training("demo-training", "Elastic jobs that really train", "oasis", jobs.training_body, WORTH, pools=True),
+    _training("demo-training-dps", "Jobs that really train, for prices", "dps", jobs.training_body, WORTH),
+    _training("demo-training-ring", "Rings that really train", "weighted_completion", jobs.ring_body, {"weight": 5}),
+    _training("demo-training-queues", "Queued jobs that really train", "preemptive", jobs.chunks_body, {}),
 )
-"""It needs time to pass, so it is part of the live demo only."""
+"""Markets that need time to pass, so they are part of the live demo only."""

@@ -1,9 +1,9 @@
-"""The demo's market whose jobs train on this machine: how it executes, its program, and its executor."""
+"""The demo's markets whose jobs train on this machine: how they execute, their program, and the executor."""
 
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -29,9 +29,9 @@ def let_execute(cluster: Cluster, *, root: Path) -> None:
 
 
 @contextmanager
-def executor(cluster: Cluster | None, *, root: Path) -> Iterator[None]:
-    """Run `manage.py execute` during the block, if there is a cluster that executes; afterwards nothing of it runs."""
-    if cluster is None:
+def executor(clusters: Sequence[Cluster], *, root: Path) -> Iterator[None]:
+    """Run `manage.py execute` during the block, if there are clusters that execute; afterwards nothing of it runs."""
+    if not clusters:
         yield
         return
     # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
@@ -45,18 +45,20 @@ def executor(cluster: Cluster | None, *, root: Path) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        stop_all(cluster)
+        stop_all(clusters)
 
 
-def stop_all(cluster: Cluster) -> None:
+def stop_all(clusters: Sequence[Cluster]) -> None:
     """Stop what runs, with checkpoints from which a later demo goes on."""
-    execution = Execution.objects.select_related("cluster").get(cluster=cluster)
-    engine, last = engine_of(execution), Executor("end of the demo", engine_of)
-    Execution.objects.filter(pk=execution.pk).update(is_on=False)
+    executions = Execution.objects.select_related("cluster").filter(cluster__in=clusters)
+    engines = [engine_of(execution) for execution in executions]
+    last = Executor("end of the demo", engine_of)
+    executions.update(is_on=False)
     deadline = time.monotonic() + STOP_S
-    while (last.once() is False or engine.list()) and time.monotonic() < deadline:
+    while (last.once() is False or any(engine.list() for engine in engines)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    for key in engine.list():
-        engine.kill(key)
-    Execution.objects.filter(pk=execution.pk).update(is_on=True)
+    for engine in engines:
+        for key in engine.list():
+            engine.kill(key)
+    executions.update(is_on=True)
     last.close()

@@ -2,13 +2,14 @@
 
 from demo.clusters.edge_cloud import edge_cloud_document, queues_document
 from demo.clusters.gpu_servers import gpu_servers_document
-from demo.clusters.this_machine import this_machine_document
+from demo.clusters.this_machine import mixed_servers_here, two_pools_here
 from demo.clusters.two_pools import two_pools_document
 
 __all__ = [
     "edge_cloud_document",
     "gpu_servers_document",
+    "mixed_servers_here",
     "queues_document",
-    "this_machine_document",
     "two_pools_document",
+    "two_pools_here",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from demo.run import DemoError, choose_port
-from demo.scenarios import SCENARIOS
+from demo.scenarios import SCENARIOS, TRAINING
 from tests.conftest import Tables
 from tests.forks import libraries
 from tests.processes import Process, free_port, python_env, wait_until
@@ -84,34 +84,42 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path, make_tabl
         process.end()
 
 
-def test_jobs_of_one_market_really_train(tmp_path: Path, make_tables: Tables) -> None:
+def test_jobs_of_four_markets_really_train(tmp_path: Path, make_tables: Tables) -> None:
     make_tables(python_env(tmp_path))
+    names = {scenario.name for scenario in TRAINING}
     command = [sys.executable, "manage.py", "demo", "--port", str(free_port()), "--slot-takes", "2"]
     process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
     try:
-        wait_until(lambda: len(trained(tmp_path)) >= 3 or not process.alive, what="three trainings", seconds=240)
+        wait_until(lambda: set(trained(tmp_path)) == names or not process.alive, what="a training of each", seconds=240)
         assert process.alive, process.text()
         os.kill(process.pid, signal.SIGINT)
         assert process.popen.wait(40) == 0, process.text()
     finally:
         process.end()
-    assert all(last < first for first, last in trained(tmp_path))
-    assert list((tmp_path / "execution" / "demo-training" / "processes" / "live").iterdir()) == []
+    for losses in trained(tmp_path).values():
+        assert all(last < first for first, last in losses)
+    for name in names:
+        assert list((tmp_path / "execution" / name / "processes" / "live").iterdir()) == []
     audit = libraries().complete([sys.executable, "manage.py", "audit"], env=python_env(tmp_path), seconds=60)
     assert audit.returncode == 0, audit.stdout
 
 
-def trained(var: Path) -> list[tuple[float, float]]:
-    """Return the first and the last loss of each training of the demo that finished."""
+def trained(var: Path) -> dict[str, list[tuple[float, float]]]:
+    """Return the first and the last loss of each training of the demo that finished, by cluster."""
     with closing(sqlite3.connect(f"file:{var / 'shadowprice.sqlite3'}?mode=ro", uri=True)) as database:
         rows = database.execute(
-            "select t.id, p.loss from execution_progress p join execution_generation g on g.id = p.generation_id"
-            " join execution_training t on t.id = g.training_id where t.state = 'finished' order by p.step"
+            "select c.name, t.id, p.loss from execution_progress p"
+            " join execution_generation g on g.id = p.generation_id"
+            " join execution_training t on t.id = g.training_id join execution_program o on o.id = t.program_id"
+            " join cluster_cluster c on c.id = o.cluster_id where t.state = 'finished' order by p.step"
         ).fetchall()
-    losses: dict[int, list[float]] = {}
-    for training, loss in rows:
-        losses.setdefault(training, []).append(loss)
-    return [(found[0], found[-1]) for found in losses.values()]
+    losses: dict[tuple[str, int], list[float]] = {}
+    for name, training, loss in rows:
+        losses.setdefault((name, training), []).append(loss)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for (name, _), seen in losses.items():
+        found.setdefault(name, []).append((seen[0], seen[-1]))
+    return found
 
 
 def test_a_long_wait_for_the_next_row_is_reported(tmp_path: Path, make_tables: Tables) -> None:

@@ -102,7 +102,7 @@ class Command(BaseCommand):
         if trace is not None:
             self._check(trace)
         port = run.choose_port(options["port"])
-        live = SCENARIOS if options["once"] else (*SCENARIOS, TRAINING)
+        live = SCENARIOS if options["once"] else (*SCENARIOS, *TRAINING)
         scenarios = live if trace is None else (_under(trace),)
         with run.server(port, [scenario.policy for scenario in scenarios], root=settings.BASE_DIR) as server:
             call_command("migrate", verbosity=0)
@@ -133,7 +133,7 @@ class Command(BaseCommand):
                 takes_s = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
                 others = {one.name: one.slot_takes_s for one in scenarios if one.slot_takes_s is not None}
                 with (
-                    training.executor(next(iter(executing), None), root=settings.BASE_DIR),
+                    training.executor(executing, root=settings.BASE_DIR),
                     run.time_passing(takes_s=takes_s, others=others) as start,
                 ):
                     run.feed(streams, deciding=deciding, start=start, say=self.stdout.write)
