@@ -1,0 +1,257 @@
+"""Execution in the admin: operators configure it and register programs; what ran is read-only."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+
+from auctions.admin.base import ReadOnlyAdmin
+from cluster.models import Cluster, Server
+from execution import overviews
+from execution.models import (
+    OVER,
+    Checkpoint,
+    EngineKind,
+    Execution,
+    Generation,
+    Lease,
+    Process,
+    Program,
+    Progress,
+    Training,
+)
+
+
+class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The execution of a cluster; each field that is wrong, or that cannot change now, has its own message."""
+
+    def clean(self) -> dict[str, Any]:
+        """Check fields against others, and against what runs."""
+        data = self.cleaned_data
+        for field, problem in self._wrong(data):
+            self.add_error(field, problem)
+        return self.cleaned_data
+
+    def _wrong(self, data: dict[str, Any]) -> list[tuple[str, str]]:
+        cluster: Cluster | None = data.get("cluster") or getattr(self.instance, "cluster", None)
+        problems: list[tuple[str, str]] = []
+        if cluster is not None and isinstance(data.get("addresses"), dict):
+            known = set(Server.objects.filter(cluster=cluster).values_list("name", flat=True))
+            if strange := sorted(data["addresses"].keys() - known):
+                words = f"Expected names of servers of {cluster.name}, got {', '.join(strange)}."
+                problems.append(("addresses", words))
+        path = data.get("slurm_configuration", "")
+        if path and not path.startswith("/"):
+            problems.append(("slurm_configuration", f"Expected a whole path, which begins with /, got {path}."))
+        if data.get("engine") == EngineKind.LOCAL:
+            problems += [
+                (name, "Expected nothing: only the engine Slurm uses it.")
+                for name in ("slurm_configuration", "sbatch_options")
+                if data.get(name)
+            ]
+        if self.instance.pk is not None:
+            problems += self._fixed(self.instance)
+        return problems
+
+    def _fixed(self, execution: Execution) -> list[tuple[str, str]]:
+        """Return the changes that would lose what runs, or what a later start has to read."""
+        problems: list[tuple[str, str]] = []
+        changed = set(self.changed_data)
+        if overviews.live(execution).exists():
+            problems += [
+                (name, "It cannot change while processes run: switch execution off, and wait until all have ended.")
+                for name in ("engine", "slurm_configuration")
+                if name in changed
+            ]
+        if "first_uid" in changed:
+            going = Training.objects.filter(bid__market__cluster=execution.cluster_id).exclude(state__in=OVER)
+            if going.exists():
+                words = "It cannot change while a training is not over: another user cannot read its checkpoints."
+                problems.append(("first_uid", words))
+        return problems
+
+
+@admin.register(Execution)
+class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """The execution of clusters, and what runs there now."""
+
+    form = ExecutionForm
+    list_display = ["cluster", "is_on", "engine", "executor", "trainings", "processes", "late"]
+    list_filter = ["is_on", "engine"]
+    list_select_related = ["cluster"]
+    # Deleting several at once would pass over `has_delete_permission` of each.
+    actions = None
+    fieldsets = [
+        (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "memory_mb"]}),
+        ("Users and servers", {"fields": ["first_uid", "addresses"]}),
+        ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),
+        ("Now", {"fields": ["executor", "trainings", "processes", "late"]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Execution | None = None) -> Any:
+        """A row never moves to another cluster; what runs is shown."""
+        shown = ["executor", "trainings", "processes", "late"]
+        return shown if obj is None else ["cluster", *shown]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Execution | None = None) -> bool:
+        """Refuse while processes run: without the row no executor would stop them."""
+        return super().has_delete_permission(request, obj) and (obj is None or not overviews.live(obj).exists())
+
+    @admin.display(description="executor")
+    def executor(self, execution: Execution) -> str:
+        """Whether an executor is active; one serves all clusters."""
+        return _active(Lease.objects.first())
+
+    @admin.display(description="trainings")
+    def trainings(self, execution: Execution) -> str:
+        """Numbers of trainings by state."""
+        return _counts(overviews.trainings_by_state(execution)) if execution.pk else "-"
+
+    @admin.display(description="processes alive")
+    def processes(self, execution: Execution) -> str:
+        """Numbers of processes that have not ended, by server."""
+        if not execution.pk:
+            return "-"
+        busy = {one.name: one.running + one.sent for one in overviews.servers(execution) if one.running + one.sent}
+        return _counts(busy) or "none"
+
+    @admin.display(description="late")
+    def late(self, execution: Execution) -> str:
+        """List what should have started or ended by now."""
+        return "; ".join(map(str, overviews.late(execution))) or "nothing" if execution.pk else "-"
+
+
+class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A program that bids may name."""
+
+    def clean_working_directory(self) -> str:
+        """Refuse a path that depends on where the executor runs."""
+        path: str = self.cleaned_data["working_directory"]
+        if not path.startswith("/"):
+            raise forms.ValidationError(f"Expected a whole path, which begins with /, got {path}.")
+        return path
+
+
+@admin.register(Program)
+class ProgramAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Programs that bids of a cluster may name. Close one instead of deleting it: bids that wait for it would fail."""
+
+    form = ProgramForm
+    list_display = ["name", "cluster", "command", "working_directory", "is_open"]
+    list_filter = ["cluster", "is_open"]
+    list_select_related = ["cluster"]
+    search_fields = ["name"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Program | None = None) -> Any:
+        """Bids name it by cluster and name, so these stay."""
+        return [] if obj is None else ["cluster", "name"]
+
+    @admin.display(description="arguments")
+    def command(self, program: Program) -> str:
+        """The program and its first arguments."""
+        return json.dumps(program.arguments, ensure_ascii=False)
+
+
+@admin.register(Training)
+class TrainingAdmin(ReadOnlyAdmin):
+    """The trainings of bids, the newest first."""
+
+    list_display = ["bid", "owner", "program", "state", "done", "loss", "retries", "why"]
+    list_filter = ["state", "bid__market", "program"]
+    list_select_related = ["bid__market__cluster", "bid__owner", "program"]
+    search_fields = ["bid__label", "bid__owner__username", "=bid__sequence", "reason"]
+
+    @admin.display(description="owner")
+    def owner(self, training: Training) -> str:
+        """The user whose bid it is."""
+        return str(training.bid.owner)
+
+    @admin.display(description="done")
+    def done(self, training: Training) -> str:
+        """Steps, of how many if the bid states that."""
+        return f"{training.step}" if training.steps is None else f"{training.step} of {training.steps}"
+
+    @admin.display(description="reason")
+    def why(self, training: Training) -> str:
+        """The first line of the reason."""
+        return training.reason.partition("\n")[0]
+
+
+@admin.register(Generation)
+class GenerationAdmin(ReadOnlyAdmin):
+    """The starts of jobs, each with one set of machines."""
+
+    list_display = ["training", "number", "state", "ending", "slot", "fence", "created_at", "stopped_at", "ended_at"]
+    list_filter = ["state", "ending", "training__bid__market"]
+    list_select_related = ["training__bid__market__cluster"]
+    search_fields = ["=training__bid__sequence"]
+    ordering = ["-pk"]
+
+
+@admin.register(Process)
+class ProcessAdmin(ReadOnlyAdmin):
+    """Processes with their exit codes."""
+
+    list_display = [
+        "key",
+        "role",
+        "rank",
+        "server",
+        "machine_type",
+        "state",
+        "code",
+        "started_at",
+        "ended_at",
+        "reason",
+    ]
+    list_filter = ["state", "role", "server", "generation__training__bid__market"]
+    list_select_related = ["server"]
+    search_fields = ["key", "reason", "server__name", "=generation__training__bid__sequence"]
+    ordering = ["-pk"]
+
+
+@admin.register(Checkpoint)
+class CheckpointAdmin(ReadOnlyAdmin):
+    """Checkpoints from which jobs go on."""
+
+    list_display = ["generation", "step", "path", "found_at"]
+    list_filter = ["generation__training__bid__market"]
+    list_select_related = ["generation__training__bid__market__cluster"]
+    ordering = ["-pk"]
+
+
+@admin.register(Progress)
+class ProgressAdmin(ReadOnlyAdmin):
+    """Steps that programs reported."""
+
+    list_display = ["generation", "step", "loss", "seconds", "at"]
+    list_filter = ["generation__training__bid__market"]
+    list_select_related = ["generation__training__bid__market__cluster"]
+    ordering = ["-pk"]
+
+
+@admin.register(Lease)
+class LeaseAdmin(ReadOnlyAdmin):
+    """The executor that is active."""
+
+    list_display = ["holder", "fence", "active"]
+
+    @admin.display(description="active", boolean=True)
+    def active(self, lease: Lease) -> bool:
+        """Whether the lease has not run out."""
+        return overviews.is_live(lease)
+
+
+def _active(lease: Lease | None) -> str:
+    """Return whether an executor is active, in words."""
+    if lease is None:
+        return "none has ever been started: run manage.py execute"
+    if not overviews.is_live(lease):
+        return f"none is active, the last was {lease.holder}: run manage.py execute"
+    return f"{lease.holder} is active, with fence {lease.fence}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name}: {number}" for name, number in counts.items())

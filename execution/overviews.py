@@ -1,0 +1,187 @@
+"""Execution of a cluster, for operators: what runs, whether an executor is active, and what is late."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Final
+
+from django.db.models import Count, Max, QuerySet
+
+from auctions.models import Commitment, Outage
+from cluster import clock
+from cluster.models import Server
+from execution.models import (
+    OVER,
+    Execution,
+    Generation,
+    GenerationState,
+    Lease,
+    Process,
+    ProcessState,
+    Training,
+    TrainingState,
+)
+from execution.steps import LEAST_RUN_S, PATIENCE_S
+from execution.wanted import GOING, timeline
+
+LATE_S: Final = 5.0
+"""Seconds after which something that should have started is late; the executor looks about once a second."""
+ALIVE: Final = (ProcessState.SENT, ProcessState.RUNNING)
+"""States of processes that have not ended, as far as is known."""
+
+
+@dataclass(frozen=True)
+class Late:
+    """Something that should have started, or ended, by now."""
+
+    bid: int
+    """Number of the bid."""
+    problem: str
+    since: datetime
+    """Time from which on it is late."""
+
+    def __str__(self) -> str:
+        return f"bid {self.bid}: {self.problem} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class ServerUse:
+    """The processes of one server."""
+
+    name: str
+    in_service: bool
+    """Whether the market gives it new work."""
+    running: int
+    sent: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The execution of a cluster, and what runs there now."""
+
+    execution: Execution
+    lease: Lease | None
+    executor_active: bool
+    trainings: dict[str, int]
+    generations: int
+    """Number of generations that have not ended."""
+    processes: dict[str, int]
+    servers: list[ServerUse]
+    late: list[Late]
+
+
+def overview(execution: Execution) -> Overview:
+    """Return all of it, as of now."""
+    lease = Lease.objects.first()
+    return Overview(
+        execution=execution,
+        lease=lease,
+        executor_active=lease is not None and is_live(lease),
+        trainings=trainings_by_state(execution),
+        generations=live(execution).count(),
+        processes=processes_by_state(execution),
+        servers=servers(execution),
+        late=late(execution),
+    )
+
+
+def is_live(lease: Lease) -> bool:
+    """Return whether the executor that holds the lease is active."""
+    return lease.until > clock.now().timestamp()
+
+
+def live(execution: Execution) -> "QuerySet[Generation]":
+    """Return the generations of a cluster that have not ended."""
+    mine = Generation.objects.filter(training__bid__market__cluster=execution.cluster_id)
+    return mine.exclude(state=GenerationState.ENDED)
+
+
+def trainings_by_state(execution: Execution) -> dict[str, int]:
+    """Return the number of trainings of a cluster in each state."""
+    rows = Training.objects.filter(bid__market__cluster=execution.cluster_id).order_by()
+    found = dict(rows.values_list("state").annotate(Count("pk")))
+    return {state: found.get(state, 0) for state in TrainingState.values}
+
+
+def processes_by_state(execution: Execution) -> dict[str, int]:
+    """Return the number of processes of generations that have not ended, in each state."""
+    rows = Process.objects.filter(generation__in=live(execution)).order_by()
+    found = dict(rows.values_list("state").annotate(Count("pk")))
+    return {state: found.get(state, 0) for state in ProcessState.values}
+
+
+def servers(execution: Execution) -> list[ServerUse]:
+    """Return the servers of a cluster with the numbers of processes there, in the order of prices."""
+    going = Process.objects.filter(generation__in=live(execution), state__in=ALIVE).order_by()
+    counts = going.values_list("server", "state").annotate(Count("pk"))
+    of = {(server, state): number for server, state, number in counts}
+    outages = Outage.objects.filter(ended_version=None, server__cluster=execution.cluster_id)
+    out = set(outages.values_list("server", flat=True))
+    return [
+        ServerUse(name, pk not in out, *(of.get((pk, state), 0) for state in (ProcessState.RUNNING, ProcessState.SENT)))
+        for pk, name in Server.objects.filter(cluster=execution.cluster_id).values_list("pk", "name")
+    ]
+
+
+def late(execution: Execution) -> list[Late]:
+    """Return what should have started or ended by now, by bid. Jobs in queues are late only once they were started."""
+    return sorted((*_late_ends(execution), *_late_processes(execution), *_late_starts(execution)), key=_number)
+
+
+def _number(one: Late) -> tuple[int, datetime]:
+    return one.bid, one.since
+
+
+def _late_ends(execution: Execution) -> Iterator[Late]:
+    """Yield generations that were stopped, and of which something is left when nothing should be."""
+    rows = live(execution).filter(state=GenerationState.STOPPING)
+    for number, stopped in rows.values_list("training__bid__sequence", "stopped_at"):
+        if stopped is None:
+            continue
+        due = stopped.timestamp() + execution.grace_s + PATIENCE_S
+        if clock.now().timestamp() > due + LATE_S:
+            yield Late(number, "its processes should have ended", _moment(due))
+
+
+def _late_processes(execution: Execution) -> Iterator[Late]:
+    """Yield processes that were sent to the engine and have not started."""
+    rows = Process.objects.filter(generation__in=live(execution), state=ProcessState.SENT)
+    for key, number, created in rows.values_list(
+        "key", "generation__training__bid__sequence", "generation__created_at"
+    ):
+        if (clock.now() - created).total_seconds() > LATE_S:
+            yield Late(number, f"{key} was sent to the engine and has not started", created)
+
+
+def _late_starts(execution: Execution) -> Iterator[Late]:
+    """Yield bids that hold machines on which nothing was started, although enough of the slots is left."""
+    if not execution.is_on:
+        return
+    time = timeline(execution.cluster)
+    held = Commitment.objects.filter(
+        bid__market__cluster=execution.cluster_id,
+        bid__state__in=GOING,
+        bid__body__program__isnull=False,
+        start__lte=time.slot,
+        end__gt=time.slot,
+    ).exclude(bid__in=live(execution).values("training__bid"))
+    rows = held.order_by().values_list("bid", "bid__sequence").annotate(Max("start"), Max("end"))
+    trainings = {one.bid_id: one for one in Training.objects.filter(bid__in=held.values("bid"))}
+    ended = Generation.objects.filter(training__in=trainings.values()).order_by()
+    last_end = dict(ended.values_list("training").annotate(Max("ended_at")))
+    for bid, number, start, end in rows:
+        training = trainings.get(bid)
+        since = time.wall(start)
+        if training is not None:
+            previous = last_end.get(training.pk)
+            since = max(since, training.wait_until, 0.0 if previous is None else previous.timestamp())
+        if (training is not None and training.state in OVER) or not isfinite(since):
+            continue
+        enough = time.wall(end) - time.now_s > execution.grace_s + LEAST_RUN_S
+        if enough and time.now_s - since > LATE_S:
+            yield Late(number, "it holds machines and nothing was started", _moment(since))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
