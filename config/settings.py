@@ -213,6 +213,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "StateEnum": "auctions.models.BidState",
+        "TrainingStateEnum": "execution.models.TrainingState",
+        "GenerationStateEnum": "execution.models.GenerationState",
+        "ProcessStateEnum": "execution.models.ProcessState",
         "JobStateEnum": "studies.background.models.JobState",
         "PolicyEnum": "scheduling.registry.POLICIES",
         "MetricEnum": "studies.experiments.metrics.METRICS",

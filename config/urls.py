@@ -19,6 +19,7 @@ urlpatterns = [
     path("api/v1/", include("studies.split_learning.api.urls")),
     path("api/v1/", include("studies.counterfactuals.api.urls")),
     path("api/v1/", include("studies.experiments.api.urls")),
+    path("api/v1/", include("execution.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
     path("login/", Login.as_view(), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),

@@ -33,3 +33,13 @@ def slot_number(request: Request, name: str) -> int | None:
             name, f"expected a slot number, a whole number from {-LARGEST_SLOT} to {LARGEST_SLOT}, got {shown(text)}"
         )
     return int(text)
+
+
+def whole_number(request: Request, name: str, largest: int) -> int | None:
+    """A query parameter that is a whole number from 0 to `largest`; None if it is not given."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= largest):
+        raise refuse(name, f"expected a whole number from 0 to {largest}, got {shown(text)}")
+    return int(text)

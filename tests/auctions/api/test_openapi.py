@@ -37,6 +37,7 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds
+from tests.execution.rows import make_training
 from tests.studies.experiments.here import compute_here as compute_runs_here
 from tests.studies.plans.here import compute_here
 
@@ -80,6 +81,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
     decision_queue.process_pending(market.pk)
+    make_training(market.bids.get())
     submit(market, alice)
     for source in ({"instance": TINY}, {"profile": DESCRIBED}, {"profile": DESCRIBED}):
         submit_plan(alice, PlanRequest.from_json(source))
@@ -161,6 +163,8 @@ def knowing(document: Any) -> Any:
         "server": ["cloud", "edge-0", "mars"],
         "owner": ["alice", "olga"],
         "from_slot": [-3, 0, 3],
+        "from_step": [0, 3, 4],
+        "generation": [0, 1],
         "to_slot": [1, 9, 10**9],
         "draws": [1, 20],
         "Prefer": ["wait=0", "wait=5", "respond-async", "wait=x"],
@@ -261,7 +265,7 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     examples = rounds(10, longer=2 * LONGER)
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
-    theirs = ("counterfactuals", "servers", "bids_complete", "bids_fail", "bids_retry")
+    theirs = ("counterfactuals", "execution", "servers", "bids_complete", "bids_fail", "bids_retry")
     closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert 202 in seen["bids_submit"]  # 201, 200 and 409 are asked for below, whatever is drawn

@@ -24,6 +24,7 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_market, make_operator, make_user, submit
+from tests.execution.rows import make_training
 from tests.studies.plans.here import compute_here
 
 ACTORS = ("alice", "olga", "charlie", "anonymous")
@@ -48,6 +49,9 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_machines": OF_THE_BID,
     "bids_segments": OF_THE_BID,
     "bids_preemptions": OF_THE_BID,
+    "bids_training": OF_THE_BID,
+    "bids_training_progress": OF_THE_BID,
+    "execution_read": FOR_OPERATORS,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
     "bids_complete": FOR_OPERATORS,
@@ -146,6 +150,7 @@ def world(kept_rows: None) -> World:
     market, alice = make_market(), users["alice"]
     submit(market, alice, label=SECRET)
     decision_queue.process_pending(market.pk)
+    make_training(market.bids.get())
     submit(market, alice, label=SECRET)
     plan, described = (
         submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))

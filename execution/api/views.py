@@ -1,0 +1,89 @@
+"""Operations on trainings: their state, progress and logs; for operators, the execution of a cluster."""
+
+from typing import Final
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import bid_of, market_named, operated_market
+from auctions.models import Bid
+from cluster.models import Cluster
+from execution import overviews, readings
+from execution.api.shapes import ExecutionOut, TrainingOut, TrainingProgressOut
+from execution.models import Execution
+from web.openapi import READ, describe, query
+from web.parameters import whole_number
+from web.views import ApiView, one_of
+
+LARGEST: Final = 2**53
+"""Largest number of a step or byte that all readers of JSON read exactly."""
+COUNT: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST}
+STEPS: Final = [
+    query("generation", COUNT, "Only steps of this generation and later ones; 0 if not given."),
+    query("from_step", COUNT, "Of that generation, only steps from this one on; 0 if not given."),
+]
+
+
+class ClusterExecution(ApiView):
+    """The execution of one cluster."""
+
+    @describe("Read the execution of a cluster", {200: ExecutionOut}, READ, operation_id="execution_read")
+    def get(self, request: Request, cluster: str) -> Response:
+        """For operators: whether an executor is active, what runs on which server, and what is late. 404 if the cluster
+        does not execute its jobs.
+        """
+        market = operated_market(request, cluster)
+        rows = Execution.objects.select_related("cluster")
+        absent = f"Jobs of {market.cluster.name} are not run by this service."
+        execution = one_of(rows, absent, cluster=market.cluster)
+        return Response(ExecutionOut.write(overviews.overview(execution), cluster=market.cluster))
+
+
+class BidTraining(ApiView):
+    """The training of one bid."""
+
+    @describe(
+        "Read a training",
+        {200: TrainingOut},
+        READ,
+        parameters=[query("before", COUNT, "Only generations below this number.")],
+        operation_id="bids_training",
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Its state with the reason, what is done, and the newest 50 generations with their processes; 404 before
+        anything was started for the bid.
+        """
+        bid, found = _found(request, cluster, sequence)
+        training = readings.training_of(bid, before=whole_number(request, "before", LARGEST))
+        if training is None:
+            raise Http404(_nothing(bid))
+        return Response(TrainingOut.write(training, cluster=found))
+
+
+class TrainingProgress(ApiView):
+    """The steps that a training reported."""
+
+    @describe(
+        "Read progress", {200: TrainingProgressOut}, READ, parameters=STEPS, operation_id="bids_training_progress"
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Steps with their losses, at most 5,000. Steps after a checkpoint that were lost with a process are reported
+        again, by a later generation.
+        """
+        bid, _ = _found(request, cluster, sequence)
+        generation, step = (whole_number(request, name, LARGEST) or 0 for name in ("generation", "from_step"))
+        rows, truncated = readings.progress_of(bid, generation=generation, step=step)
+        return Response(TrainingProgressOut.write({"results": rows, "truncated": truncated}))
+
+
+def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
+    market = market_named(cluster)
+    return bid_of(request, market, sequence), market.cluster
+
+
+def _nothing(bid: Bid) -> str:
+    """Return why a bid has no training."""
+    if bid.body.get("program") is None:
+        return f"Bid {bid.sequence} has no training: it names no program."
+    return f"Nothing was started for bid {bid.sequence}: it is {bid.get_state_display().lower()}."
