@@ -133,7 +133,7 @@ class Executor:
         _end_strangers(engine, seen, works)
         for work in works:
             for process in work.processes:
-                records.observe(self._fence, process, seen.get(process.key))
+                records.observe(self._fence, process, seen.get(process.key), time_)
             self._read_progress(work)
         jobs = [_job(work, wanted.get(work.training.bid_id), seen) for work in works]
         steps = next_steps_of(

@@ -245,6 +245,8 @@ class Process(models.Model):
     reason = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    started_slot = models.FloatField(null=True, help_text="Time of its start by the cluster's clock, slots.")
+    ended_slot = models.FloatField(null=True, help_text="Time of its end by the cluster's clock, slots.")
 
     class Meta:
         ordering = ["generation", "-role", "rank"]

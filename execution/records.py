@@ -32,6 +32,7 @@ from execution.models import (
 )
 from execution.places import JobFiles, Point, checkpoints_in
 from execution.steps import Wanted
+from execution.wanted import Timeline
 from scheduling.model.types import Json
 
 MOST_RETRIES: Final = 5
@@ -98,7 +99,7 @@ def newest_checkpoint(training: Training) -> Checkpoint | None:
     return Checkpoint.objects.filter(generation__training=training).order_by("-step", "-pk").first()
 
 
-def observe(fence: int, process: Process, seen: Seen | None) -> None:
+def observe(fence: int, process: Process, seen: Seen | None, time: Timeline) -> None:
     """Record what an engine sees of a process, once for each change; a running process that is unknown is lost."""
     if seen is None:
         if process.state == ProcessState.SENT:
@@ -108,9 +109,11 @@ def observe(fence: int, process: Process, seen: Seen | None) -> None:
     if state is None or state == process.state or process.state in (ProcessState.EXITED, ProcessState.LOST):
         return
     fields: dict[str, object] = {"state": state, "reason": seen.reason, "code": seen.code}
-    fields["started_at"] = _moment(seen.started_s) or process.started_at
+    if seen.started_s is not None:
+        fields |= {"started_at": _moment(seen.started_s), "started_slot": time.slot_at(seen.started_s)}
     if state != ProcessState.RUNNING:
-        fields["ended_at"] = _moment(seen.ended_s) or clock.now()
+        ended_s = time.now_s if seen.ended_s is None else seen.ended_s
+        fields |= {"ended_at": _moment(ended_s), "ended_slot": time.slot_at(ended_s)}
     with fenced(fence):
         if not Process.objects.filter(pk=process.pk, state=process.state).update(**fields):
             return

@@ -35,6 +35,10 @@ class Timeline:
         """Return the time of a slot's beginning, seconds since 1970."""
         return self.now_s if slot == self.at else self.now_s + (slot - self.at) * self.slot_s
 
+    def slot_at(self, wall_s: float) -> float:
+        """Return the number of slots, with a fraction, at a time in seconds since 1970, by the present speed."""
+        return self.at + (wall_s - self.now_s) / self.slot_s
+
 
 def timeline(cluster: Cluster) -> Timeline:
     """Read the cluster's clock."""

@@ -15,6 +15,7 @@ from frontend.views import (
     servers,
     submit,
     traces,
+    trainings,
 )
 
 M = "markets/<slug:name>"
@@ -70,6 +71,14 @@ urlpatterns: list[URLPattern] = [
     path(f"{B}/alternatives.csv", alternatives.table, name="bid_alternatives_csv"),
     path(f"{B}/<slug:chart>.json", bids.figure, name="bid_figure"),
     path(f"{B}/<slug:chart>.csv", bids.table, name="bid_csv"),
+    path(f"{B}/training/part", trainings.part, name="training_part"),
+    path(f"{B}/training/version", trainings.version, name="training_version"),
+    path(f"{B}/training/loss.json", trainings.loss, name="training_loss"),
+    path(f"{B}/training/loss.csv", trainings.loss_csv, name="training_loss_csv"),
+    path(f"{B}/training/logs/<slug:key>/", trainings.log_page, name="training_log"),
+    path(f"{B}/training/logs/<slug:key>/lines", trainings.log_lines, name="training_log_lines"),
+    path(f"{B}/training/logs/<slug:key>/log.txt", trainings.log_text, name="training_log_text"),
+    path(f"{B}/complete/", trainings.complete, name="complete"),
     path(f"{B}/withdraw/", bids.withdraw, name="withdraw"),
     path(f"{B}/retry/", bids.retry, name="retry"),
     path(f"{B}/cancel/", bids.cancel, name="cancel"),

@@ -51,11 +51,40 @@ class Found:
 GONE: Final = "its shim was killed"
 
 
-class Files:
-    """The directories of all processes of an engine."""
+class Logs:
+    """The output of the processes of an engine, for readers: nothing is written."""
 
     def __init__(self, root: Path) -> None:
         self.live, self.ended = root / "live", root / "ended"
+
+    def log_size(self, key: str) -> tuple[int, int]:
+        """Return where the kept output begins, and where it ends."""
+        path = self._path(key)
+        for _ in range(TRIES):
+            segments = _segments(path) if path is not None else []
+            if not segments:
+                return 0, 0
+            with suppress(FileNotFoundError):
+                return segments[0], segments[-1] + os.stat(_segment(path, segments[-1])).st_size
+        raise EngineError(f"{key}: its output is replaced faster than it can be read")
+
+    def log(self, key: str, offset: int, size: int) -> bytes:
+        """Return at most `size` bytes of its output from `offset` on; what was dropped is skipped."""
+        path = self._path(key)
+        for _ in range(TRIES):
+            with suppress(FileNotFoundError):
+                return b"" if path is None else _read_log(path, offset, size)
+        raise EngineError(f"{key}: its output is replaced faster than it can be read")
+
+    def _path(self, key: str) -> Path | None:
+        return next((folder / key for folder in (self.live, self.ended) if (folder / key).exists()), None)
+
+
+class Files(Logs):
+    """The directories of all processes of an engine."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
         self.shim = root / "shim.py"
         for folder in (root, self.live, self.ended):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,28 +192,6 @@ class Files:
         if found is not None:
             os.rename(self.live / key, self.ended / key)
             self._known.pop(key, None)
-
-    def log_size(self, key: str) -> tuple[int, int]:
-        """Return where the kept output begins, and where it ends."""
-        path = self._path(key)
-        for _ in range(TRIES):
-            segments = _segments(path) if path is not None else []
-            if not segments:
-                return 0, 0
-            with suppress(FileNotFoundError):
-                return segments[0], segments[-1] + os.stat(_segment(path, segments[-1])).st_size
-        raise EngineError(f"{key}: its output is replaced faster than it can be read")
-
-    def log(self, key: str, offset: int, size: int) -> bytes:
-        """Return at most `size` bytes of its output from `offset` on; what was dropped is skipped."""
-        path = self._path(key)
-        for _ in range(TRIES):
-            with suppress(FileNotFoundError):
-                return b"" if path is None else _read_log(path, offset, size)
-        raise EngineError(f"{key}: its output is replaced faster than it can be read")
-
-    def _path(self, key: str) -> Path | None:
-        return next((folder / key for folder in (self.live, self.ended) if (folder / key).exists()), None)
 
 
 class FilesEngine(ABC):

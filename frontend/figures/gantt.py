@@ -29,6 +29,8 @@ from frontend.figures.timeline import TimeLine
 
 LARGEST_LANES = 120
 LARGEST_BARS = 1200
+PALE = ("planned", "promised")
+"""Kinds of bars with an outline."""
 LOWEST, HIGHEST = 0.2, 0.86
 """Height of a bar, in lanes, as its count goes from none to the most its job has of that type there."""
 STATES = {
@@ -37,6 +39,8 @@ STATES = {
     "completed": ("completed", GREEN),
     "cancelled": ("cancelled", PURPLE),
     "failed": ("failed", VERMILION),
+    "promised": ("promised (pale)", ORANGE),
+    "ran": ("what ran", BLUE),
     "other": ("others' work", GREY),
 }
 """Label and colour of each kind of bar."""
@@ -195,9 +199,8 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         "marker": {
             "color": colour,
             "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
-            # Planned spans are pale with an outline.
-            "line": {"width": 1.5 if state == "planned" else 0, "color": colour},
-            "opacity": 0.45 if state == "planned" else 1.0,
+            "line": {"width": 1.5 if state in PALE else 0, "color": colour},
+            "opacity": 0.45 if state in PALE else 1.0,
         },
         # Show the count where it fits: the bars of an elastic job differ from slot to slot.
         **bar_texts([str(p.span.count) for p in mine]),

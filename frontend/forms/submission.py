@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from typing import Any, Final
 
 from django import forms
@@ -11,6 +12,7 @@ from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.utilities import UTILITIES
 from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile
+from execution.models import Program
 from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
@@ -43,6 +45,8 @@ COVERED: Final = (
     "standing",
     "standing_until_s",
 )
+PROGRAM_NAMES: Final = ("program", "arguments", "steps")
+"""Fields of the program that runs."""
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
 """Fields that state how the value falls with time."""
 UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
@@ -52,6 +56,8 @@ FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s
     "utility.value": "value",
     "start_after_s": "start_after_h",
     "standing_until_s": "standing_until_h",
+    "program.arguments": "arguments",
+    "program.steps": "steps",
 }
 """The form's field for each field of a body with another name."""
 TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {
@@ -67,6 +73,13 @@ class BidForm(PageForm):
     label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="Your own name for this bid.")
     model = forms.ChoiceField(required=False, help_text="Sets gradient size, data and step times.")
     epochs = forms.IntegerField(min_value=1, initial=10, help_text="Number of passes over all data.")
+    program = forms.ChoiceField(required=False, help_text="It runs on the machines that the job gets.")
+    arguments = forms.CharField(
+        required=False, help_text="For the program, after its own; quote those with spaces. No shell reads them."
+    )
+    steps = forms.IntegerField(
+        required=False, min_value=1, help_text="Number of steps that the program takes; empty if it is not known."
+    )
     architecture = forms.ChoiceField(
         choices=[("ps", "Parameter servers"), ("ring", "Ring-AllReduce")],
         label="Gradient exchange",
@@ -164,6 +177,15 @@ class BidForm(PageForm):
             self.fields["standing_until_h"].help_text = f"Hours after submission; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]
+        programs = list(Program.objects.filter(cluster=cluster, is_open=True).values_list("name", flat=True))
+        if programs:
+            choices = [("", "none: nothing is run"), *((name, name) for name in programs)]
+            self.fields["program"] = forms.ChoiceField(
+                choices=choices, required=False, help_text=self.fields["program"].help_text
+            )
+        else:
+            for name in PROGRAM_NAMES:
+                del self.fields[name]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
         self.fields["model"] = forms.ChoiceField(
             choices=[*((name, name) for name in names), ("", "none: say everything below")],
@@ -183,6 +205,14 @@ class BidForm(PageForm):
             ) from None
         return [[hours * HOUR_S, share] for hours, share in pairs]
 
+    def clean_arguments(self) -> list[str]:
+        """Read the program's arguments."""
+        text = self.cleaned_data["arguments"]
+        try:
+            return shlex.split(text)
+        except ValueError:
+            raise forms.ValidationError(f"Expected arguments with quotes that are closed, got {shown(text)}.") from None
+
     def clean_more(self) -> Json:
         """Read an object whose keys are not fields of the form."""
         text = self.cleaned_data["more"].strip()
@@ -193,6 +223,8 @@ class BidForm(PageForm):
         if not isinstance(more, dict):
             raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(more)}.")
         covered = set(COVERED) if "chunk_mb" in self.fields else set(COVERED) - {"chunk_mb"}
+        if self.cleaned_data.get("program"):
+            covered.add("program")
         taken = sorted(set(more) & covered)
         if taken:
             raise forms.ValidationError(f"Expected keys without a field of the form, got {', '.join(taken)}.")
@@ -210,6 +242,9 @@ class BidForm(PageForm):
             body["architecture"] = data["architecture"]
             if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
                 body["reduce_step_s"] = data["reduce_step_s"]
+        if data.get("program"):
+            program = {"name": data["program"], "arguments": data["arguments"], "steps": data["steps"]}
+            body["program"] = {key: value for key, value in program.items() if value not in ([], None)}
         if "standing" in data:
             if data["standing"] or self._stands_by_default:
                 body["standing"] = data["standing"]
@@ -277,6 +312,11 @@ def initial_of(body: Json) -> dict[str, Any]:
     if "points" in utility:
         shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])
     rest = {key: value for key, value in body.items() if key not in COVERED}
+    program = rest.get("program")
+    if program is not None and not program.get("extend"):
+        del rest["program"]
+        shown |= {"program": program["name"], "arguments": shlex.join(program.get("arguments", ()))}
+        shown["steps"] = program.get("steps")
     if rest:
         shown["more"] = json.dumps(rest, indent=1)
     return shown

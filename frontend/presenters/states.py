@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.models import Bid, BidState
+from execution.models import TrainingState
 from studies.background.models import JobState
 
 
@@ -53,6 +54,15 @@ RUN_LOOKS: Final = {
     JobState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
 }
 """Labels of experiments and their runs."""
+
+TRAINING_LOOKS: Final = {
+    TrainingState.WAITING: Look("Waiting", "wait", "It waits for its machines."),
+    TrainingState.RUNNING: Look("Training", "run", "Its processes run on its machines."),
+    TrainingState.FINISHED: Look("Finished", "done", "The program ended by itself, with success."),
+    TrainingState.STOPPED: Look("Stopped", "off", "Nothing more is started for it."),
+    TrainingState.FAILED: Look("Failed", "no", "Nothing more is started for it."),
+}
+"""Labels of trainings."""
 
 WAITS: Final = Look("In line", "wait", "It was admitted and has no planned start yet.")
 """A planned job that has no start."""

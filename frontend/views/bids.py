@@ -24,7 +24,7 @@ from frontend.access import action_view, market_named, market_view, timeline_of,
 from frontend.figures import gantt
 from frontend.figures import machines as counts
 from frontend.figures.base import Drawing, Table
-from frontend.presenters import plans, queues
+from frontend.presenters import plans, queues, trainings
 from frontend.presenters.listing import listing
 from frontend.presenters.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.responses import csv_response, figure_response, say_done, unless_known
@@ -68,7 +68,9 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
 @market_view
 def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Show one bid with its receipt."""
-    return render(request, "frontend/bid.html", _context(request, name, number))
+    market, bid = _own(request, name, number)
+    training = trainings.context(market, bid, request.GET.get("generation", ""), viewer_of(request))
+    return render(request, "frontend/bid.html", {**_context(request, name, number), **training})
 
 
 @market_view
@@ -103,7 +105,7 @@ def figure(request: HttpRequest, name: str, number: int, chart: str) -> HttpResp
     market, bid = _own(request, name, number)
     if chart not in FIGURES:
         raise Http404
-    return unless_known(request, market, lambda: figure_response(FIGURES[chart](market, bid)))
+    return unless_known(request, market, lambda: figure_response(FIGURES[chart](market, bid)), trainings.mark(bid))
 
 
 def _segments(market: Market, bid: Bid, viewer: User) -> Table:
@@ -246,29 +248,35 @@ def _spans(bid: Bid) -> list[gantt.Span]:
     held = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     who = f"bid {bid.sequence}{': ' + bid.label if bid.label else ''}"
     names = queues.Names.of(bid.market.cluster_id)
-    return [
-        gantt.Span(
-            group=f"{row.server.name} · {row.machine_type.name}",
-            who=who,
-            state=bid.state,
-            machine=row.machine_type.name,
-            is_ps=row.machine_type.role == "ps",
-            count=row.count,
-            start=row.start,
-            end=row.end,
-        )
-        for row in held
-        if row.end > row.start
-    ] + [
-        gantt.Span(
-            group=f"{names.servers[s.server_id]} · {names.machines[s.machine_type_id]}",
-            who=who,
-            state=bid.state,
-            machine=names.machines[s.machine_type_id],
-            is_ps=False,
-            count=s.count,
-            start=s.start,
-            end=s.end,
-        )
-        for s in queue_readings.stretches_of(bid)
-    ]
+    ran = trainings.spans(bid, who)
+    state = "promised" if ran else bid.state
+    return (
+        [
+            gantt.Span(
+                group=f"{row.server.name} · {row.machine_type.name}",
+                who=who,
+                state=state,
+                machine=row.machine_type.name,
+                is_ps=row.machine_type.role == "ps",
+                count=row.count,
+                start=row.start,
+                end=row.end,
+            )
+            for row in held
+            if row.end > row.start
+        ]
+        + [
+            gantt.Span(
+                group=f"{names.servers[s.server_id]} · {names.machines[s.machine_type_id]}",
+                who=who,
+                state=state,
+                machine=names.machines[s.machine_type_id],
+                is_ps=False,
+                count=s.count,
+                start=s.start,
+                end=s.end,
+            )
+            for s in queue_readings.stretches_of(bid)
+        ]
+        + ran
+    )

@@ -26,15 +26,18 @@ _COMPUTED = Prepared(
 """Versions of what is derived from a market."""
 
 
-def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
+def unless_known(
+    request: HttpRequest, market: Market, build: Callable[[], HttpResponse], *more: object
+) -> HttpResponse:
     """Return 304 if the viewer has this version of a market, or else the response; call it in a `market_view`.
 
-    The version is that of the market's data: its events, derived results, the slot and what the viewer may see.
+    The version is that of the market's data: its events, derived results, the slot and what the viewer may see; `more`
+    is what the response shows beyond that.
     """
     computed = _COMPUTED.first(market.pk)
     viewer, seen = viewer_of(request), market_snapshot(market)
     rights = (is_operator(viewer), sees_all(market, viewer))
-    return unless_tagged(request, (seen.market.version, computed, seen.moment.now, *rights), build)
+    return unless_tagged(request, (seen.market.version, computed, seen.moment.now, *rights, *more), build)
 
 
 def unless_tagged(request: HttpRequest, parts: tuple[object, ...], build: Callable[[], HttpResponse]) -> HttpResponse:

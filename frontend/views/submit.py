@@ -91,9 +91,16 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     if number.isdecimal() and len(number) < 18:
         earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
         if earlier is not None:
-            shown = initial_of(earlier.body)
+            shown = initial_of(_with_steps(earlier.body, request.GET.get("steps", "")))
     try:
         asked = float(request.GET.get("value", "nan"))
     except ValueError:
         asked = math.nan
     return {**shown, "value": asked} if math.isfinite(asked) else shown
+
+
+def _with_steps(body: Json, steps: str) -> Json:
+    """Return the body with another number of steps for its program, if the address has one."""
+    if "program" not in body or not steps.isdecimal() or not 0 < len(steps) < 18:
+        return body
+    return {**body, "program": {**body["program"], "steps": int(steps)}}

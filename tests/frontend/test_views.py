@@ -331,7 +331,7 @@ def test_a_rejecting_quote_offers_a_value_that_is_admitted(market: Market, as_al
 
 def test_slots_in_explanations_have_times(market: Market, alice: User, as_alice: Client) -> None:
     decided(market, alice)
-    assert re.search(r"starts in slot \d+ \(\d+ \w+ \d\d:\d\d\)", as_alice.get(f"{HOME}bids/1/").text)
+    assert re.search(r"starts in slot \d+ \(\d+ \w+ \d\d:\d\d(:\d\d)?\)", as_alice.get(f"{HOME}bids/1/").text)
 
 
 def test_the_schedule_does_not_begin_before_the_market_did(market: Market, alice: User, as_alice: Client) -> None:

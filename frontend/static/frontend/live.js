@@ -184,6 +184,13 @@ addEventListener("DOMContentLoaded", () => {
     if (place.dataset.events) listen(place);
     else poll(place.dataset.version);
   }
+  // What runs moves without the market: it has a version of its own.
+  for (const part of document.querySelectorAll("[data-poll]")) {
+    setInterval(async () => {
+      if (document.hidden) return;
+      try { if (await fetchChanged(part.dataset.poll, "text")) await refresh(); } catch { /* asked again */ }
+    }, 2000);
+  }
   for (const select of document.querySelectorAll("[data-submit]")) select.addEventListener("change", () => select.form.submit());
   // The event does not bubble.
   document.addEventListener("toggle", (event) => { if (event.target.open && event.target.querySelector("[data-figure]")) refresh(); }, true);

@@ -1,0 +1,97 @@
+"""The output of processes, for readers: parts of a log in whole lines, and the lines that contain a text."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from execution.engines.files import Logs
+
+BLOCK: Final = 65_536
+"""Bytes of a log that are read at a time."""
+MOST_FOUND: Final = 500
+"""Lines that a search returns at most: the first ones."""
+LONGEST_LINE: Final = 1_000_000
+"""Bytes after which a line that does not end is taken as whole."""
+
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+"""Sequences by which programs colour a terminal."""
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that are not shown, or that turn the direction of a line."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines of a log."""
+
+    text: str
+    begin: int
+    """Offset of the first byte, in bytes of all output."""
+    end: int
+    """Offset behind the last byte."""
+    first: int
+    """Offset of the first byte that is kept."""
+    size: int
+    """Offset of the end of all output."""
+
+
+def part_from(logs: Logs, key: str, offset: int, *, is_over: bool) -> Part:
+    """Return whole lines from byte `offset` on; the last one may lack its end if the process is over."""
+    first, size = logs.log_size(key)
+    begin = min(max(first, offset), size)
+    data = logs.log(key, begin, BLOCK)
+    if not is_over or begin + len(data) < size:
+        last = data.rfind(b"\n") + 1
+        data = data[:last] if last or len(data) < BLOCK else data
+    return Part(shown(data), begin, begin + len(data), first, size)
+
+
+def part_before(logs: Logs, key: str, until: int | None) -> Part:
+    """Return the lines before byte `until`; None for the newest."""
+    first, size = logs.log_size(key)
+    end = size if until is None else min(max(first, until), size)
+    begin = max(first, end - BLOCK)
+    data = logs.log(key, begin, end - begin)
+    if begin > first:  # it begins within a line
+        cut = data.find(b"\n") + 1
+        begin, data = begin + cut, data[cut:]
+    return Part(shown(data), begin, begin + len(data), first, size)
+
+
+def blocks(logs: Logs, key: str) -> Iterator[bytes]:
+    """Yield all output that is kept, block by block."""
+    offset, end = logs.log_size(key)
+    while offset < end and (data := logs.log(key, offset, min(BLOCK, end - offset))):
+        offset += len(data)
+        yield data
+
+
+def found(logs: Logs, key: str, word: str) -> tuple[list[str], bool]:
+    """Return the first lines that contain the text, in any case of letters, and whether there are more."""
+    sought = word.casefold()
+    lines: list[str] = []
+    for line in _lines(logs, key):
+        if sought in line.casefold():
+            if len(lines) == MOST_FOUND:
+                return lines, True
+            lines.append(line)
+    return lines, False
+
+
+def _lines(logs: Logs, key: str) -> Iterator[str]:
+    rest = b""
+    for data in blocks(logs, key):
+        *whole, rest = (rest + data).split(b"\n")
+        yield from map(shown, whole)
+        if len(rest) > LONGEST_LINE:
+            yield shown(rest)
+            rest = b""
+    if rest:
+        yield shown(rest)
+
+
+def shown(data: bytes) -> str:
+    """Return output as text: without colours, and of a line that was written over again, only the last version."""
+    text = _ESCAPES.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n"))
+    lines = (next(filter(None, reversed(line.split("\r"))), "") for line in text.split("\n"))
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", "\n".join(lines))
