@@ -127,7 +127,8 @@ class Machine:
     def cancel(self) -> None:
         bid = Bid.objects.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).order_by("pk").first()
         if bid is not None and self.rng.random() < 0.4:
-            jobs.cancel_job(bid)
+            with suppress(WrongState):
+                jobs.cancel_job(bid)
 
     def refuse(self) -> None:
         self.world.engine.refuses = {"edge-0"} if self.rng.random() < 0.5 else set()
@@ -186,12 +187,17 @@ class Machine:
         assert [finding for finding in audit_market(self.world.market) if finding.rows] == []
 
     def compare(self) -> None:
-        """What runs is what the bids hold, unless a job waits after a failure or its slots are about to end."""
+        """What runs is what the bids hold, unless a job waits after a failure or its slots are about to end.
+
+        Workers that ended with success leave the others to end, too.
+        """
         market, engine = self.world.market, self.world.engine
         time_ = timeline(market.cluster)
         wanted = wanted_now(held_by_promise(market, time_) + held_in_queues(market, time_), time_)
         running: dict[int, list[tuple[str, int, int]]] = {}
-        for row in Process.objects.filter(key__in=engine.alive()).select_related("generation__training"):
+        alive = Process.objects.filter(key__in=engine.alive())
+        done = Process.objects.filter(generation__in=alive.values("generation"), code=0)
+        for row in (alive | done).select_related("generation__training"):
             place = row.role, row.server_id, row.machine_type_id
             running.setdefault(row.generation.training.bid_id, []).append(place)
         for bid, places in running.items():
