@@ -52,6 +52,7 @@ PLACES: Final = {
     "cluster": _place("cluster", str, "Name of the cluster.", examples=[DEMO]),
     "server": _place("server", str, "Name of the server."),
     "sequence": _place("sequence", NUMBER, "The bid's place in the queue."),
+    "key": _place("key", str, "Name of the process."),
     "run": _place("run", NUMBER, "Number of the run, from 1."),
     **{
         name: _place(name, NUMBER, f"Number of the {name}.")

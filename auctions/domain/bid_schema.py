@@ -151,11 +151,6 @@ class ProgramIn(Schema):
         help_text="Arguments after those of the program itself; no shell reads them.",
     )
     steps = Integer(1, MOST_STEPS, required=False, help_text="Steps of the whole training, to measure progress by.")
-    extend = Flag(
-        required=False,
-        help_text="Whether a bid for the rest is submitted if the job is not done when its schedule ends; false if not"
-        " given.",
-    )
 
     def validate(self, attrs: Any) -> Any:
         """Check that the bidder may run the program on the cluster."""

@@ -100,6 +100,15 @@ class TrainingProgressOut(Answer):
     )
 
 
+class LogOut(Answer):
+    text = string("Whole lines of output, without colours; empty if there are none from `offset` on.", blank=True)
+    begin = fields.number("Offset of the first byte of `text`, in bytes of all output.")
+    end = fields.number("Offset behind its last byte: go on from here.")
+    first = fields.number("Offset of the first byte that is kept; older output was removed.")
+    size = fields.number("Bytes of all output so far.")
+    is_over = serializers.BooleanField(help_text="Whether the process has ended, so that no more output follows.")
+
+
 class ServerUseOut(Answer):
     name = string("Name of the server.")
     in_service = serializers.BooleanField(help_text="Whether the market gives it new work.")

@@ -11,4 +11,5 @@ urlpatterns: list[URLPattern] = [
     path(f"{C}/execution", views.ClusterExecution.as_view(), name="api-execution"),
     path(T, views.BidTraining.as_view(), name="api-training"),
     path(f"{T}/progress", views.TrainingProgress.as_view(), name="api-training-progress"),
+    path(f"{T}/logs/<slug:key>", views.TrainingLog.as_view(), name="api-training-log"),
 ]

@@ -9,9 +9,11 @@ from rest_framework.response import Response
 from auctions.api.base import bid_of, market_named, operated_market
 from auctions.models import Bid
 from cluster.models import Cluster
-from execution import overviews, readings
-from execution.api.shapes import ExecutionOut, TrainingOut, TrainingProgressOut
-from execution.models import Execution
+from execution import logs, overviews, readings
+from execution.api.shapes import ExecutionOut, LogOut, TrainingOut, TrainingProgressOut
+from execution.engines.files import Logs
+from execution.models import Execution, Process, ProcessState
+from execution.places import engine_root
 from web.openapi import READ, describe, query
 from web.parameters import whole_number
 from web.views import ApiView, one_of
@@ -75,6 +77,27 @@ class TrainingProgress(ApiView):
         generation, step = (whole_number(request, name, LARGEST) or 0 for name in ("generation", "from_step"))
         rows, truncated = readings.progress_of(bid, generation=generation, step=step)
         return Response(TrainingProgressOut.write({"results": rows, "truncated": truncated}))
+
+
+class TrainingLog(ApiView):
+    """The output of one process."""
+
+    @describe(
+        "Read a log",
+        {200: LogOut},
+        READ,
+        parameters=[query("offset", COUNT, "Only output from this byte on; 0 if not given.")],
+        operation_id="bids_training_log",
+    )
+    def get(self, request: Request, cluster: str, sequence: int, key: str) -> Response:
+        """Lines that the process wrote, at most 64 KiB. To follow the log, ask again with `end` as the offset."""
+        bid, found = _found(request, cluster, sequence)
+        rows = Process.objects.filter(generation__training__bid=bid)
+        process = one_of(rows, f"Bid {bid.sequence} has no process {key}.", key=key)
+        offset = whole_number(request, "offset", LARGEST) or 0
+        is_over = process.state in (ProcessState.EXITED, ProcessState.LOST)
+        part = logs.part_from(Logs(engine_root(found.name)), key, offset, is_over=is_over)
+        return Response(LogOut.write({**vars(part), "is_over": is_over}))
 
 
 def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:

@@ -177,7 +177,7 @@ class BidForm(PageForm):
             self.fields["standing_until_h"].help_text = f"Hours after submission; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]
-        programs = list(Program.objects.filter(cluster=cluster, is_open=True).values_list("name", flat=True))
+        programs = open_programs(cluster)
         if programs:
             choices = [("", "none: nothing is run"), *((name, name) for name in programs)]
             self.fields["program"] = forms.ChoiceField(
@@ -295,8 +295,16 @@ def _in_typed_unit(error: InvalidField) -> str:
     return f"Expected at least {plain(float(f'{bound:.3g}'))} {words}."
 
 
-def initial_of(body: Json) -> dict[str, Any]:
-    """Return the form's initial data for a bid that was submitted before."""
+def open_programs(cluster: Cluster) -> list[str]:
+    """Return the names of the programs that new bids may name."""
+    return list(Program.objects.filter(cluster=cluster, is_open=True).values_list("name", flat=True))
+
+
+def initial_of(body: Json, cluster: Cluster) -> dict[str, Any]:
+    """Return the form's initial data for a bid that was submitted before.
+
+    A program that new bids may not name stays among the other keys, so that the market refuses it by name.
+    """
     utility = body.get("utility", {})
     shown: dict[str, Any] = {key: body[key] for key in COVERED if key in body and key != "utility"}
     shown["model"] = body.get("model", "")
@@ -313,7 +321,7 @@ def initial_of(body: Json) -> dict[str, Any]:
         shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])
     rest = {key: value for key, value in body.items() if key not in COVERED}
     program = rest.get("program")
-    if program is not None and not program.get("extend"):
+    if program is not None and program["name"] in open_programs(cluster):
         del rest["program"]
         shown |= {"program": program["name"], "arguments": shlex.join(program.get("arguments", ()))}
         shown["steps"] = program.get("steps")

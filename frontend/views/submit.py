@@ -91,7 +91,7 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     if number.isdecimal() and len(number) < 18:
         earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
         if earlier is not None:
-            shown = initial_of(_with_steps(earlier.body, request.GET.get("steps", "")))
+            shown = initial_of(_with_steps(earlier.body, request.GET.get("steps", "")), market.cluster)
     try:
         asked = float(request.GET.get("value", "nan"))
     except ValueError:

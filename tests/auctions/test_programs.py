@@ -21,7 +21,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from tests.auctions.worlds import body, make_cluster, make_market, make_user, submit
 
-PROGRAM: Json = {"name": "train", "arguments": ["--seed", "7", ""], "steps": 400, "extend": True}
+PROGRAM: Json = {"name": "train", "arguments": ["--seed", "7", ""], "steps": 400}
 
 
 def train_only(cluster: Cluster, bidder: User | None, program: Json) -> Mapping[str, str]:
@@ -104,7 +104,6 @@ def test_it_changes_no_decision(running: Market, alice: User, monkeypatch: pytes
         ({"name": "train", "steps": 0}, "program.steps"),
         ({"name": "train", "steps": 10**9 + 1}, "program.steps"),
         ({"name": "train", "steps": 2.5}, "program.steps"),
-        ({"name": "train", "extend": 1}, "program.extend"),
         ({"name": "train", "shell": True}, "program.shell"),
     ],
 )
@@ -140,7 +139,7 @@ def test_another_bidder_does_not_see_it(running: Market, alice: User, bob: User)
 
 
 def test_the_form_keeps_it_for_another_bid(running: Market, alice: User) -> None:
-    shown = initial_of(body(program=PROGRAM))
+    shown = initial_of(body(program=PROGRAM), running.cluster)
     assert json.loads(shown["more"]) == {"program": PROGRAM}
     page = Client()
     page.force_login(alice)

@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from auctions.models import Bid
 from execution import readings
 from execution.models import Execution, Lease, Process, Progress, Training
+from execution.places import engine_root
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.worlds import World, make_world
@@ -206,3 +207,23 @@ def test_reading_writes_nothing_and_asks_few_queries(
     with django_assert_max_num_queries(14):
         olga.get("/api/v1/clusters/lab/execution")
     assert [list(rows.objects.values()) for rows in (Training, Process, Progress, Lease)] == before
+
+
+def test_the_log_of_a_process_is_read_in_parts(world: World, alice: APIClient, olga: APIClient, running: Bid) -> None:
+    process = Process.objects.order_by("pk")[0]
+    folder = engine_root("lab") / "live" / process.key
+    folder.mkdir(parents=True)
+    (folder / f"log.{5:020}").write_bytes(b"\x1b[31mone\x1b[0m\ntwo\nhalf")
+    first = alice.get(address(running, f"/logs/{process.key}")).json()
+    assert first == {"text": "one\ntwo\n", "begin": 5, "end": 22, "first": 5, "size": 26, "is_over": False}
+    rest = alice.get(address(running, f"/logs/{process.key}?offset={first['end']}")).json()
+    assert (rest["text"], rest["end"]) == ("", first["end"]), "a line that is not whole yet is kept back"
+    Process.objects.filter(pk=process.pk).update(state="exited", code=0)
+    rest = olga.get(address(running, f"/logs/{process.key}?offset={first['end']}")).json()
+    assert (rest["text"], rest["end"], rest["is_over"]) == ("half", 26, True)
+    assert "no process other" in alice.get(address(running, "/logs/other")).json()["detail"]
+
+
+def test_the_log_of_another_bidders_process_is_404(charlie: APIClient, running: Bid) -> None:
+    key = Process.objects.order_by("pk")[0].key
+    assert charlie.get(address(running, f"/logs/{key}")).status_code == 404

@@ -81,8 +81,8 @@ def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pay
     assert not {"standing", "standing_until_h"} & set(BidForm(cluster=weighted.cluster).fields)
 
 
-def test_a_similar_bid_stands_as_long() -> None:
-    shown: Any = initial_of({**body(), "standing": True, "standing_until_s": 5400})
+def test_a_similar_bid_stands_as_long(full: Market) -> None:
+    shown: Any = initial_of({**body(), "standing": True, "standing_until_s": 5400}, full.cluster)
     assert (shown["standing"], shown["standing_until_h"]) == (True, 1.5)
 
 

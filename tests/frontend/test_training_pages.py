@@ -11,7 +11,7 @@ from django.test import Client
 from auctions.models import Bid, BidState
 from execution import logs
 from execution.engines.files import Logs
-from execution.models import Lease, Process, Training, TrainingState
+from execution.models import Lease, Process, Program, Training, TrainingState
 from execution.places import engine_root
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S, make_operator, make_user
@@ -107,6 +107,12 @@ def test_a_job_stopped_at_the_end_of_its_promise_leads_to_a_form_for_the_rest(
     assert 'value="train" selected' in form
     assert 'name="arguments" value="--fast"' in form
     assert 'name="steps" value="80"' in form
+
+
+def test_a_program_that_is_closed_stays_in_the_form_of_a_similar_bid(running: Bid, client: Client) -> None:
+    Program.objects.update(is_open=False)
+    form = client.get(f"/markets/lab/submit/?from={running.sequence}").content.decode()
+    assert "&quot;name&quot;: &quot;train&quot;" in form
 
 
 def test_a_bid_names_a_program_in_the_form(world: World, client: Client) -> None:

@@ -37,7 +37,7 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds
-from tests.execution.rows import make_training
+from tests.execution.rows import KEY, make_training
 from tests.studies.experiments.here import compute_here as compute_runs_here
 from tests.studies.plans.here import compute_here
 
@@ -160,6 +160,8 @@ def knowing(document: Any) -> Any:
         "run": [1, 2, 9],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],
+        "key": [KEY, "none"],
+        "offset": [0, 3],
         "server": ["cloud", "edge-0", "mars"],
         "owner": ["alice", "olga"],
         "from_slot": [-3, 0, 3],

@@ -24,7 +24,7 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_market, make_operator, make_user, submit
-from tests.execution.rows import make_training
+from tests.execution.rows import KEY, make_training
 from tests.studies.plans.here import compute_here
 
 ACTORS = ("alice", "olga", "charlie", "anonymous")
@@ -51,6 +51,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_preemptions": OF_THE_BID,
     "bids_training": OF_THE_BID,
     "bids_training_progress": OF_THE_BID,
+    "bids_training_log": OF_THE_BID,
     "execution_read": FOR_OPERATORS,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
@@ -139,6 +140,7 @@ class World:
             "trace": self.trace,
             "experiment": self.experiment,
             "run": 1,
+            "key": KEY,
         }
         return path.format(**keys)
 
