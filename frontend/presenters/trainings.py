@@ -2,13 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.db.models import Max, Min
+from django.db.models import Max
 from django.urls import reverse
 
 from auctions.models import Bid, BidState, Commitment, Market
@@ -27,27 +25,10 @@ from execution.models import (
     Training,
     TrainingState,
 )
+from execution.readings import Held, training_of
 from execution.wanted import GOING, timeline
 from frontend.figures import gantt
 from frontend.presenters.states import TRAINING_LOOKS
-
-NEWEST = 30
-"""Generations that the page shows at most."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """One generation, as a row of the table."""
-
-    generation: Generation
-    machines: str
-    resumed: int | None
-    """Step of the checkpoint that it resumed from; None if it began at the start."""
-    pause_s: float | None
-    """Seconds in which nothing of the job ran before it."""
-    again: int | None
-    """Steps that had been done before, and that it has to do again."""
-    ending: str
 
 
 def executor_runs() -> bool:
@@ -74,7 +55,8 @@ def context(market: Market, bid: Bid, chosen: str, viewer: User) -> dict[str, An
     """Return the context of the section; `chosen` is the number of the generation whose processes are shown."""
     execution = Execution.objects.filter(cluster=market.cluster).first()
     program = bid.body.get("program")
-    training = Training.objects.filter(bid=bid).select_related("program").first()
+    reading = training_of(bid)
+    training = None if reading is None else reading.row
     number = int(chosen) if chosen.isdecimal() and len(chosen) < 9 else None
     shown: dict[str, Any] = {
         "market": market,
@@ -86,26 +68,20 @@ def context(market: Market, bid: Bid, chosen: str, viewer: User) -> dict[str, An
         "training_words": _words(execution, bid, training),
         "can_complete": training is not None and is_operator(viewer) and bid.state == BidState.RUNNING,
     }
-    if training is None:
+    if reading is None or training is None:
         return shown
-    generations = list(
-        Generation.objects.filter(training=training).select_related("resumed_from").order_by("-number")[: NEWEST + 1]
-    )
-    if number not in [one.number for one in generations]:
-        number = generations[0].number if generations else None
-    shown_now = [one for one in generations if one.number == number]
-    processes = Process.objects.filter(generation__in=shown_now)
+    starts = reading.generations[::-1]
     first, _, rest = training.reason.partition("\n")
     return shown | {
         "training_look": TRAINING_LOOKS[TrainingState(training.state)],
         "reason": first,
         "last_lines": rest.strip(),
-        "percent": _percent(training),
+        "percent": reading.percent,
+        "next_try_at": reading.next_try_at,
         "foreseen": _foreseen(market, bid, training),
-        "starts": starts(generations),
-        "more": len(generations) > NEWEST,
-        "chosen": number,
-        "processes": processes.select_related("server", "machine_type").order_by("-role", "rank"),
+        "starts": [(one, _machines(one.machines)) for one in starts],
+        "truncated": reading.truncated,
+        "chosen": next((one for one in starts if one.row.number == number), next(iter(starts), None)),
         "rest": _rest(bid, training),
         "checkpoint": Checkpoint.objects.filter(generation__training=training).order_by("-step", "-pk").first(),
     }
@@ -124,11 +100,6 @@ def _words(execution: Execution | None, bid: Bid, training: Training | None) -> 
     if not executor_runs():
         return "No executor is active: nothing is started until an operator starts one (manage.py execute)."
     return "" if training is not None else "It waits for its machines: nothing was started yet."
-
-
-def _percent(training: Training) -> int | None:
-    """Return the share of the steps that are done, rounded down; None if the bid states no steps."""
-    return min(100, 100 * training.step // training.steps) if training.steps else None
 
 
 def _rest(bid: Bid, training: Training) -> str:
@@ -180,41 +151,8 @@ def spans(bid: Bid, who: str) -> list[gantt.Span]:
     ]
 
 
-def starts(newest: Sequence[Generation]) -> list[Start]:
-    """Return rows of generations that follow one another, the newest first, with what each restart cost."""
-    of = Process.objects.filter(generation__in=newest).order_by()
-    begun = dict(of.values_list("generation").annotate(Min("started_at")))
-    reported = Progress.objects.filter(generation__in=newest).order_by()
-    steps = dict(reported.values_list("generation").annotate(Max("step")))
-    machines = _machines(newest)
-    rows = []
-    for i, one in enumerate(newest[:NEWEST]):
-        last = newest[i + 1] if i + 1 < len(newest) else None
-        resumed = None if one.resumed_from is None else one.resumed_from.step
-        rows.append(
-            Start(
-                one,
-                machines.get(one.pk, ""),
-                resumed,
-                None if last is None else _seconds(last.stopped_at or last.ended_at, begun.get(one.pk)),
-                None if last is None else max(0, steps.get(last.pk, 0) - (resumed or 0)),
-                one.get_ending_display() if one.ending else "",
-            )
-        )
-    return rows
-
-
-def _seconds(begin: datetime | None, end: datetime | None) -> float | None:
-    return None if begin is None or end is None else max(0.0, (end - begin).total_seconds())
-
-
-def _machines(generations: Sequence[Generation]) -> dict[int, str]:
-    """Return the numbers of workers and parameter servers of each generation as text."""
-    words = {}
-    for one in generations:
-        count = dict.fromkeys(ProcessRole.values, 0)
-        for role, _, _, number in one.allocation:
-            count[role] += number
-        ps = f", {count['ps']} parameter server{'s' * (count['ps'] != 1)}" if count["ps"] else ""
-        words[one.pk] = f"{count['worker']} worker{'s' * (count['worker'] != 1)}{ps}"
-    return words
+def _machines(machines: Sequence[Held]) -> str:
+    """Return the numbers of workers and parameter servers as text."""
+    workers, ps = (sum(one.count for one in machines if one.role == role) for role in ProcessRole.values)
+    more = f", {ps} parameter server{'s' * (ps != 1)}" if ps else ""
+    return f"{workers} worker{'s' * (workers != 1)}{more}"
