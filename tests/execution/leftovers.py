@@ -1,9 +1,11 @@
 """What processes leave behind, counted by descent: no name and no process number that they could change."""
 
 import ctypes
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,3 +38,9 @@ def below(*, leave: frozenset[int] = frozenset()) -> frozenset[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return frozenset(found - {os.getpid()})
+
+
+def program_of(root: Path, key: str) -> int:
+    """The process of a program on this machine, by its key in an engine: the first child of its inner shim."""
+    inner = json.loads((root / "live" / key / "started.json").read_text())["inner"]["pid"]
+    return int(Path(f"/proc/{inner}/task/{inner}/children").read_text().split()[0])

@@ -1,196 +1,289 @@
-"""Admitted jobs really train: the example trainer on this machine, in slots of some seconds."""
+"""Admitted jobs really train: the example trainer on `local` and on `slurm`, in slots of some seconds.
 
-import sys
-from collections.abc import Iterator
+All jobs of an engine run at the same time, in a market for each policy, and the tests look at what they left.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db.models import F
-from django.utils import timezone
+from django.db.models import F, QuerySet
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker
 
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.engine import decision_queue, slots
 from auctions.engine.markets import open_market
+from auctions.engine.servers import drain_server
 from auctions.engine.submission import submit_bid
 from auctions.history.audit import audit_market
 from auctions.models import Bid, BidState, Commitment, Market
 from auctions.state import book
-from cluster.models import ClockKind, Cluster, ModelProfile, Server, StepTime
+from cluster.models import Capacity
+from execution.engines import small_slurm
+from execution.engines.files import FilesEngine
 from execution.executor import Executor, engine_of
-from execution.models import Ending, Execution, Generation, Process, Program, Training, TrainingState
+from execution.models import Ending, Execution, Generation, Process, Training, TrainingState
 from scheduling.policies.base import Objective
-from tests.auctions.test_outages import apart
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_user
-from tests.processes import ROOT, wait_until
+from tests.auctions.worlds import body, make_user
+from tests.execution.benches import LIVES
+from tests.execution.clusters import executing_cluster
+from tests.execution.leftovers import adopted, below, program_of
+from tests.execution.promises import assert_ran_as_held
+from tests.processes import wait_until
+from tests.rows import taken_back
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-SECONDS = 3
-"""Length of a slot; the clusters of other tests have slots of 100 s."""
-
-
-@pytest.fixture
-def executing(settings: Any, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster with slots of some seconds, whose jobs run the example trainer."""
-    book.forget()
-    settings.EXECUTION_DIR = tmp_path / "files of jobs"
-    cluster = make_cluster(servers=3)
-    cluster.clock_kind, cluster.slot_seconds, cluster.epoch = ClockKind.REAL, SECONDS, timezone.now()
-    cluster.save()
-    for step in StepTime.objects.all():
-        step.seconds *= SECONDS / SLOT_S
-        step.save()
-    Server.objects.update(upload_delay_s=F("upload_delay_s") * SECONDS / SLOT_S)
-    ModelProfile.objects.update(gradient_mb=0.1)
-    Execution.objects.create(cluster=cluster, grace_s=0.8)
-    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", "0.1", "--hidden", "32"]
-    Program.objects.create(
-        cluster=cluster,
-        name="train",
-        arguments=command,
-        working_directory=str(tmp_path),
-        environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    yield cluster
-    engine = engine_of(Execution.objects.get())
-    for key in engine.list():
-        engine.kill(key)
+SLOT_S = {"local": 4.0, "slurm": 5.0}
+"""Slurm starts a program a second after it was submitted."""
+UNITS = {"dps": 4, "weighted_completion": 4, "oasis": 2, "preemptive": 2}
+"""Room of a server: in some markets jobs have to make way for others."""
+RING = {"architecture": "ring", "reduce_step_s": 0.01}
+STEPS = 60
+"""Steps of the jobs that are compared: with two workers they take more than a slot."""
+SAME = ("undisturbed", "killed", "moved")
+"""Jobs with the same steps, seed and number of workers."""
+ENDLESS = 100_000
+BATCH = 96
+"""Samples of a step of the trainer."""
 
 
-class Running:
-    """A market whose jobs run while the test looks at them."""
+@dataclass
+class Runs:
+    """The markets of one engine, and what ran."""
 
-    def __init__(self, cluster: Cluster, policy: str, **parameters: Any) -> None:
-        if policy == "oasis":
-            apart(cluster)
-        self.market: Market = open_market(cluster, policy=policy, parameters=parameters)
+    markets: dict[str, Market]
+    bids: dict[str, Bid] = field(default_factory=dict)
+    """Bids by the names that the tests have for their jobs."""
+    left: frozenset[int] = frozenset()
+    """Processes that are still there although all jobs are over."""
+
+    def __post_init__(self) -> None:
         self.owner = make_user()
         self.executor = Executor("test", engine_of)
-        self.engine = self.executor.engine(Execution.objects.get())
-        self.outside: list[str] = []
 
-    def submit(self, *, steps: int, epochs: int = 1, **changes: Any) -> Bid:
+    def submit(self, name: str, policy: str, *, steps: int, epochs: int, **changes: Any) -> None:
+        market = self.markets[policy]
         asked = body(100.0, epochs=epochs, program={"name": "train", "steps": steps}, **changes)
-        if policy_in_force(self.market.cluster).objective is not Objective.WELFARE:
+        if policy_in_force(market.cluster).objective is not Objective.WELFARE:
             del asked["utility"]
             asked["weight"] = 1
-        bid = submit_bid(cluster=self.market.cluster, owner=self.owner, body=asked).bid
-        decision_queue.process_pending(self.market.pk)
-        bid.refresh_from_db()
-        return bid
+        self.bids[name] = submit_bid(cluster=market.cluster, owner=self.owner, body=asked).bid
+        decision_queue.process_pending(market.pk)
 
-    def once(self) -> None:
-        slots.pass_slots(self.market.pk)
-        self.executor.once()
-
-    def until(self, what: Any, *, seconds: float = 60.0) -> None:
-        """Let the market and the executor go on until something holds."""
+    def until(self, what: Callable[[], bool], *, seconds: float = 120.0) -> None:
+        """Let the markets and the executor go on until something holds."""
 
         def holds() -> bool:
-            self.once()
-            return bool(what())
+            for market in self.markets.values():
+                slots.pass_slots(market.pk)
+            self.executor.once()
+            return what()
 
-        wait_until(holds, what="what the test waits for", seconds=seconds, every=0.2)
+        wait_until(holds, what="what the test waits for", seconds=seconds, every=0.1)
 
-    def is_over(self, bid: Bid) -> bool:
-        found = Training.objects.filter(bid=bid).first()
-        return found is not None and found.state in ("finished", "stopped", "failed")
+    def slot(self) -> float:
+        cluster = self.markets["dps"].cluster
+        return (time.time() - cluster.epoch.timestamp()) / cluster.slot_seconds
 
+    def training(self, name: str) -> Training:
+        return Training.objects.select_related("bid__market__cluster").get(bid=self.bids[name])
 
-def losses(bid: Bid) -> list[float]:
-    rows = Generation.objects.filter(training__bid=bid, progress__loss__isnull=False)
-    found = rows.order_by("progress__step").values_list("progress__loss", flat=True)
-    return [loss for loss in found if loss is not None]
+    def generations(self, name: str) -> list[Generation]:
+        return list(self.training(name).generations.order_by("number"))
 
+    def is_over(self) -> bool:
+        done = Training.objects.filter(state__in=("finished", "stopped", "failed"))
+        return done.count() == len(self.bids) and not Generation.objects.exclude(state="ended").exists()
 
-RING = {"architecture": "ring", "reduce_step_s": 0.01}
-
-
-@pytest.mark.parametrize(
-    ("policy", "changes"), [("dps", {}), ("weighted_completion", {}), ("weighted_completion", RING)]
-)
-def test_a_job_trains_on_its_machines_and_ends_early(executing: Cluster, policy: str, changes: dict[str, Any]) -> None:
-    market = Running(executing, policy)
-    bid = market.submit(steps=15, epochs=3, **changes)
-    market.until(lambda: market.is_over(bid))
-    training = Training.objects.get(bid=bid)
-    assert (training.state, training.step) == (TrainingState.FINISHED, 15), training.reason
-    assert losses(bid)[-1] < losses(bid)[0]
-    [generation] = training.generations.all()
-    assert generation.ending == Ending.FINISHED
-    assert placed(generation) == held_in(bid, generation.slot)
-    bid.refresh_from_db()
-    assert bid.state == BidState.COMPLETED
-    market.until(lambda: not market.engine.list(), seconds=10)
-    assert [finding for finding in audit_market(market.market) if finding.rows] == []
+    def last_checkpoint(self, name: str) -> Path:
+        newest = max(self.generations(name)[-1].checkpoints.all(), key=lambda one: one.step)
+        return Path(newest.path)
 
 
-def placed(generation: Generation) -> list[tuple[int, int]]:
-    """Return the server and the machine type of each process."""
-    return sorted(generation.processes.values_list("server_id", "machine_type_id"))
+@pytest.fixture(scope="module", params=SLOT_S)
+def runs(
+    request: pytest.FixtureRequest,
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Runs]:
+    """Jobs under four policies that have run to their ends: one of them was killed, one moved, one rescaled."""
+    slurm = request.getfixturevalue("slurm_configuration") if request.param == "slurm" else None
+    book.forget()
+    place = override_settings(EXECUTION_DIR=tmp_path_factory.mktemp("execution"))
+    with django_db_blocker.unblock(), taken_back(), place, adopted():
+        before = below()
+        markets = {}
+        for number, (policy, units) in enumerate(UNITS.items()):
+            cluster = executing_cluster(
+                policy.replace("_", "-"),
+                slot_s=SLOT_S[request.param],
+                slurm=slurm,
+                units=units,
+                loopback=10 * (1 + (slurm is not None)) + number,
+            )
+            if policy == "oasis":  # workers and parameter servers on servers of their own
+                here = Capacity.objects.filter(server__cluster=cluster)
+                here.filter(server__name="edge-2", resource__name="gpu").update(amount=0)
+                here.exclude(server__name="edge-2").filter(resource__name="ps").update(amount=0)
+            markets[policy] = open_market(cluster, policy=policy, parameters={})
+        found = Runs(markets)
+        try:
+            run_all(found)
+            found.left = wait_for_end(before)
+            yield found
+        finally:
+            for execution in Execution.objects.all():
+                engine = found.executor.engine(execution)
+                for key, seen in engine.list().items():
+                    if seen.phase in LIVES:
+                        engine.kill(key)
+    book.forget()
 
 
-def held_in(bid: Bid, slot: int) -> list[tuple[int, int]]:
-    """Return the server and the type of each machine that a bid held in a slot."""
-    rows = Commitment.objects.filter(bid=bid, start__lte=slot, end__gt=slot)
-    return sorted((row.server_id, row.machine_type_id) for row in rows for _ in range(row.count))
+def run_all(runs: Runs) -> None:
+    """Run all jobs to their ends."""
+    runs.submit("not done", "dps", steps=ENDLESS, epochs=3)
+    runs.submit("ring", "weighted_completion", steps=15, epochs=3, **RING)
+    for name in SAME:
+        runs.submit(name, "weighted_completion", steps=STEPS, epochs=5)
+    for name in ("rescaled", "rescaled, too"):
+        runs.submit(name, "oasis", steps=ENDLESS, epochs=2)
+    for name in ("queued", "queued second", "queued third"):
+        runs.submit(name, "preemptive", steps=ENDLESS, epochs=2)
+    runs.until(lambda: runs.slot() > 1.5)
+    runs.submit("preempting", "preemptive", steps=ENDLESS, epochs=1)
+    server = Commitment.objects.filter(bid=runs.bids["moved"]).latest("pk").server
+    drain_server(server, deadline=int(runs.slot()) + 1, reason="a test", by=None)
+    runs.until(lambda: runs.generations("killed")[0].checkpoints.exists())
+    worker = Process.objects.filter(generation__training__bid=runs.bids["killed"], role="worker").latest("rank")
+    engine = runs.executor.engine(runs.markets["weighted_completion"].cluster.execution)
+    assert isinstance(engine, FilesEngine)
+    os.kill(program_of(engine.files.live.parent, worker.key), signal.SIGKILL)
+    runs.until(runs.is_over)
+    for bid in runs.bids.values():
+        bid.refresh_from_db()
 
 
-@pytest.mark.parametrize("policy", ["oasis", "preemptive"])
-def test_jobs_whose_machines_change_go_on_where_they_were(executing: Cluster, policy: str) -> None:
-    """Under OASiS a job may have other machines in each slot; from queues, a job of fewer chunks takes its workers."""
-    market = Running(executing, policy)
-    bids = [market.submit(steps=100_000, epochs=epochs) for epochs in (4, 4, 4)]
-    market.until(lambda: Generation.objects.count() > 1)
-    bids += [market.submit(steps=100_000, epochs=epochs) for epochs in (1,)]
-    ran = [bid for bid in bids if bid.state != BidState.REJECTED]
-    market.until(lambda: all(market.is_over(bid) for bid in ran), seconds=120)
-    for bid in ran:
-        generations = list(Generation.objects.filter(training__bid=bid).order_by("number"))
-        steps = [list(one.progress.order_by("step").values_list("step", flat=True)) for one in generations]
-        for earlier, later in pairwise(steps):
-            if earlier and later:
-                assert later[0] > earlier[-1] - 1, "work was lost that a checkpoint had"
-        if policy == "oasis":
-            for one in generations:
-                assert placed(one) == held_in(bid, one.slot)
-    assert Generation.objects.filter(ending__in=("fault", "lost")).count() == 0, reasons()
-    assert any(Generation.objects.filter(training__bid=bid).count() > 1 for bid in ran)
-    assert [finding for finding in audit_market(market.market) if finding.rows] == []
+def wait_for_end(before: frozenset[int]) -> frozenset[int]:
+    """Wait a little for shims and Slurm's watchers of jobs, which end by themselves; what is there still."""
+    deadline = time.monotonic() + 5
+    while (left := below(leave=before) - before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
 
 
-def reasons() -> list[str]:
-    return list(Process.objects.exclude(reason="").values_list("reason", flat=True))
+def test_what_runs_when_and_where_is_what_bids_hold(runs: Runs) -> None:
+    for bid in runs.bids.values():
+        assert_ran_as_held(bid)
+    roles = Process.objects.filter(generation__training__bid=runs.bids["not done"]).values_list("role", flat=True)
+    assert set(roles) == {"worker", "ps"}
+    assert runs.left == frozenset()
+    for market in runs.markets.values():
+        assert [finding for finding in audit_market(market) if finding.rows] == []
 
 
-def test_a_job_that_is_not_done_is_stopped_with_a_checkpoint_when_its_promise_is_over(executing: Cluster) -> None:
-    market = Running(executing, "dps")
-    bid = market.submit(steps=100_000)
-    market.until(lambda: market.is_over(bid))
-    training = Training.objects.get(bid=bid)
-    assert training.state == TrainingState.STOPPED
-    assert training.reason.startswith("0% done: step ")
-    [generation] = training.generations.all()
-    assert generation.ending == Ending.PROMISE_OVER
-    assert generation.checkpoints.get(step=training.step).step > 5
-    end = executing.epoch.timestamp() + SECONDS * (bid.completion_slot or 0)
-    assert all(process.ended_at.timestamp() <= end + 0.5 for process in Process.objects.all() if process.ended_at)
+@pytest.mark.parametrize("runs", ["slurm"], indirect=True)
+def test_slurm_ran_each_process_on_its_server(runs: Runs, slurm_configuration: Path) -> None:
+    """Slurm knows its jobs for some minutes after their ends."""
+    environment = {"PATH": small_slurm.SYSTEM, "SLURM_CONF": str(slurm_configuration)}
+    command = ["scontrol", "show", "jobs", "--oneliner"]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    jobs = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in said.splitlines()]
+    nodes = {job["JobName"]: job["NodeList"] for job in jobs}
+    rows = Process.objects.exclude(started_at=None).select_related("server__cluster")
+    servers = {f"{row.server.cluster.name}-{row.key}": row.server.name for row in rows}
+    assert len(servers) > 20
+    assert {name: nodes.get(name) for name in servers} == servers
 
 
-def test_a_killed_worker_restarts_its_job_from_the_newest_checkpoint(executing: Cluster) -> None:
-    market = Running(executing, "dps")
-    bid = market.submit(steps=60, epochs=4)
-    market.until(lambda: losses(bid))
-    training = Training.objects.get(bid=bid)
-    key = Process.objects.filter(role="worker").latest("rank").key
-    market.until(lambda: training.generations.get(number=0).checkpoints.exists())
-    market.engine.kill(key)
-    market.until(lambda: market.is_over(bid))
-    training.refresh_from_db()
-    assert (training.state, training.step) == (TrainingState.FINISHED, 60), training.reason
-    first, second = training.generations.all()
-    assert first.ending == Ending.FAULT
-    assert second.resumed_from is not None
-    assert second.progress.earliest("step").step > 0
+ALTERED: dict[str, Callable[[Bid], object]] = {
+    "commitments are a slot earlier": lambda bid: bid.commitments.update(start=F("start") - 1, end=F("end") - 1),
+    "commitments are a slot longer": lambda bid: bid.commitments.update(end=F("end") + 1),
+    "commitments are a slot shorter": lambda bid: bid.commitments.update(end=F("end") - 1),
+    "one more is held": lambda bid: bid.commitments.filter(machine_type__role="worker").update(count=F("count") + 1),
+    "one more has run": lambda bid: bid.commitments.filter(machine_type__role="worker").update(count=F("count") - 1),
+    "it ran elsewhere": lambda bid: one_of(bid).update(server=bid.market.cluster.servers.get(name="edge-2")),
+    "it was of another role": lambda bid: one_of(bid).update(role="ps"),
+    "it ended half a slot earlier": lambda bid: one_of(bid).update(ended_slot=F("ended_slot") - 0.5),
+    "it ended half a slot later": lambda bid: one_of(bid).update(ended_slot=F("ended_slot") + 0.5),
+}
+
+
+def one_of(bid: Bid) -> QuerySet[Process]:
+    """A worker of a bid."""
+    return Process.objects.filter(generation__training__bid=bid, role="worker", rank=1)
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_the_check_finds_what_is_not_as_held(runs: Runs, name: str) -> None:
+    bid = runs.bids["not done"]
+    ALTERED[name](bid)
+    with pytest.raises(AssertionError, match="expected"):
+        assert_ran_as_held(bid)
+
+
+def test_losses_fall_and_jobs_that_are_done_end_early(runs: Runs) -> None:
+    for name in ("ring", "undisturbed", "killed", "moved"):
+        bid, training = runs.bids[name], runs.training(name)
+        assert (training.state, training.step) == (TrainingState.FINISHED, training.steps), training.reason
+        assert bid.state == BidState.COMPLETED
+        assert bid.ended_slot is not None
+        assert bid.completion_slot is not None
+        assert bid.ended_slot < bid.completion_slot, name
+    for name in runs.bids:
+        losses = [loss for one in runs.generations(name) for _, loss in points(one)]
+        assert losses[-1] < losses[0], name
+
+
+def points(generation: Generation) -> list[tuple[int, float]]:
+    """Steps that a generation reported, with their losses."""
+    rows = generation.progress.order_by("step").values_list("step", "loss")
+    return [(step, loss) for step, loss in rows if loss is not None]
+
+
+def test_jobs_that_are_not_done_are_stopped_with_a_checkpoint_when_their_promise_is_over(runs: Runs) -> None:
+    for name in ("not done", "rescaled", "queued", "preempting"):
+        training, last = runs.training(name), runs.generations(name)[-1]
+        assert training.state == TrainingState.STOPPED
+        assert training.reason.startswith("0% done: step ")
+        assert last.ending == Ending.PROMISE_OVER
+        assert last.checkpoints.filter(step=training.step).exists()
+
+
+def test_a_job_goes_on_where_it_was_when_its_machines_change(runs: Runs) -> None:
+    for name, ending in (("moved", Ending.CHANGED), ("rescaled", Ending.CHANGED), ("queued", Ending.PROMISE_OVER)):
+        generations = runs.generations(name)
+        assert generations[0].ending == ending, name
+        for earlier, later in pairwise(generations):
+            assert points(later)[0][0] == points(earlier)[-1][0] + 1, f"{name}: work was lost that a checkpoint had"
+
+
+def test_a_killed_or_moved_job_ends_with_the_weights_of_one_that_was_neither(runs: Runs) -> None:
+    assert [one.ending for one in runs.generations("undisturbed")] == [Ending.FINISHED]
+    assert next(one.ending for one in runs.generations("killed")) == Ending.FAULT
+    assert [one.ending for one in runs.generations("moved")] == [Ending.CHANGED, Ending.FINISHED]
+    worlds = {one.processes.filter(role="worker").count() for name in SAME for one in runs.generations(name)}
+    assert worlds == {2}
+    undisturbed, *others = [runs.last_checkpoint(name) for name in SAME]
+    assert undisturbed.name == f"step-{STEPS}"
+    for other in others:
+        assert (other / "weights.npy").read_bytes() == (undisturbed / "weights.npy").read_bytes()
+
+
+def test_a_rescaled_job_has_seen_as_many_samples_as_one_that_was_not(runs: Runs) -> None:
+    worlds = [one.processes.filter(role="worker").count() for one in runs.generations("rescaled")]
+    assert len(set(worlds)) > 1
+    for name in (*SAME, "rescaled"):
+        folder = runs.last_checkpoint(name)
+        assert json.loads((folder / "state.json").read_text())["samples"] == BATCH * runs.training(name).step

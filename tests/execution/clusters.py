@@ -1,0 +1,59 @@
+"""Clusters whose jobs run the example trainer as real processes, in slots of some seconds."""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+
+from cluster.models import ClockKind, Cluster, ModelProfile, Server, StepTime
+from execution.models import EngineKind, Execution, Program
+from tests.auctions.worlds import SLOT_S, make_cluster
+from tests.processes import ROOT
+
+GRACE_S = 0.8
+STEP_S = 0.1
+"""Shortest time of the trainer's step."""
+
+
+def executing_cluster(
+    name: str, *, slot_s: float, slurm: Path | None = None, units: int = 4, loopback: int = 1
+) -> Cluster:
+    """Three servers, edge-0 to edge-2, in real time, in the middle of slot 0, for jobs of at most two workers.
+
+    Parameters
+    ----------
+    slot_s
+        Length of a slot, seconds; an epoch takes 1.8 slots of a worker.
+    slurm
+        The `slurm.conf` of a Slurm that has these servers; None for the engine `local`.
+    units
+        Workers, and parameter servers, for which a server has room.
+    loopback
+        Servers have the addresses 127.0.`loopback`.1 and so on: other tests may use the same ports at other addresses.
+    """
+    cluster = make_cluster(name, servers=3, units=units)
+    Server.objects.get(cluster=cluster, name="cloud").delete()
+    cluster.clock_kind, cluster.slot_seconds = ClockKind.REAL, slot_s
+    cluster.epoch = timezone.now() - timedelta(seconds=slot_s / 2)
+    cluster.save()
+    for step in StepTime.objects.filter(profile__cluster=cluster):
+        step.seconds *= slot_s / SLOT_S
+        step.save()
+    ModelProfile.objects.filter(cluster=cluster).update(gradient_mb=0.1, chunks=2)
+    addresses = {f"edge-{number}": f"127.0.{loopback}.{number + 1}" for number in range(3)}
+    engine: dict[str, Any] = {"engine": EngineKind.LOCAL}
+    if slurm is not None:
+        engine = {"engine": EngineKind.SLURM, "slurm_configuration": str(slurm)}
+    Execution.objects.create(cluster=cluster, grace_s=GRACE_S, addresses=addresses, **engine)
+    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", str(STEP_S), "--hidden", "32"]
+    command += ["--checkpoint-every", "5"]
+    Program.objects.create(
+        cluster=cluster,
+        name="train",
+        arguments=command,
+        working_directory="/",
+        environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    return cluster
