@@ -194,7 +194,8 @@ def _leave() -> None:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_all() -> None:
+    """End all parents, once their children have ended."""
     while _projects:
         _projects.popitem()[1].end()
     if libraries.cache_info().currsize:

@@ -51,6 +51,19 @@ def assert_ran_as_held(bid: Bid) -> None:
     assert compared > 0, f"{bid}: it never ran for long enough"
 
 
+def assert_nothing_ran_elsewhere(bid: Bid, *, late: float) -> None:
+    """Compare what ran with what was held, at every instant: nothing else ran, or only for `late` slots more."""
+    held = held_by(bid)
+    ran = [one for one in Process.objects.filter(generation__training__bid=bid) if one.started_slot is not None]
+    for at in np.arange(min(map(_start, ran), default=0.0), max(map(_end, ran), default=0.0), 1 / INSTANTS):
+        there = Counter(_place(one) for one in ran if _start(one) <= at < _end(one))
+        may: Places = Counter()
+        for earlier in np.arange(at - late, at, 1 / INSTANTS):
+            may |= _at(held, earlier)
+        may |= _at(held, at)
+        assert there <= may, f"{bid} at {at:.2f}: expected at most {may}, got {there}"
+
+
 def held_by(bid: Bid) -> list[Held]:
     """All machines that a bid held, in the past as in the future."""
     rows = Commitment.objects.filter(bid=bid, end__gt=0).select_related("machine_type")
