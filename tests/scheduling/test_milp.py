@@ -41,6 +41,22 @@ def test_room_is_kept_to_the_unit(near: int) -> None:
         assert found @ worth == (counts @ worth)[fits].max() == -round(answer.bound), seed
 
 
+def test_rows_whose_coefficients_are_nearly_multiples_of_each_other_have_their_optimum() -> None:
+    """With coefficients of 4,999 and 9,999, the presolve of HiGHS lost the optimum of these rows for some costs."""
+    rng = np.random.default_rng(1)
+    few = np.array([[1, 2, 2, 1, 1], [2, 2, 1, 2, 1]])
+    counts = np.array(list(product((0, 1), repeat=5)))
+    for near in (5_000, 10**9):
+        sizes, there = near * few - 1, near * np.array([3, 4]) - 1
+        fits = (counts @ sizes.T <= there).all(axis=1)
+        for worth in (np.array([8, 2, 2, 4, 2]), *rng.integers(1, 9, (60, 5))):
+            rows = IntegerProgram()
+            columns = [rows.column(cost=-float(w)) for w in worth]
+            for each, left in zip(sizes.tolist(), there.tolist(), strict=True):
+                rows.capacity_row(zip(columns, each, strict=True), left)
+            assert round(-rows.solve(unlimited).bound) == (counts @ worth)[fits].max(), (near, worth)
+
+
 def test_small_numbers_and_multiples_of_large_ones_are_reported_as_they_are() -> None:
     for unit in (1, 10**9):
         rows = IntegerProgram()
