@@ -35,6 +35,8 @@ STOP: Final = "stop"
 KILL: Final = "kill"
 LOG: Final = "log."
 """A segment of the output is named by the offset of its first byte, 20 digits."""
+LATE_S: Final = 1.0
+"""Seconds after which the inner shim ends what the outer one should have ended, because that one is frozen."""
 SEGMENTS: Final = 4
 """The kept output consists of about this many files; the oldest is removed when the others hold enough."""
 
@@ -271,9 +273,15 @@ class Inner:
         return program
 
     def _wait(self, program: int) -> dict[str, Any]:
-        """Return how the program ended; nothing if the outer shim died before."""
+        """Return how the program ended; nothing if the outer shim died before.
+
+        If the outer shim is frozen it ends nothing, so this one does when the machines are no longer held.
+        """
         while True:
-            number = signal.sigwait(self.SIGNALS)
+            if now() >= read_until(self.start["until"]) + LATE_S:
+                return {"code": KILLED, "reason": TIME_OVER}
+            got = signal.sigtimedwait(self.SIGNALS, LATE_S)
+            number = None if got is None else got.si_signo
             if number == signal.SIGUSR2:
                 return {}
             if number == signal.SIGUSR1:

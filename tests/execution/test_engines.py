@@ -266,6 +266,18 @@ def test_frozen_it_can_be_killed(bench: Bench, frozen: list) -> None:  # type: i
     bench.assert_nothing_is_left()
 
 
+def test_with_a_frozen_shim_it_ends_when_its_machines_are_no_longer_held(bench: Bench) -> None:
+    bench.shell("one", FAMILY + "wait")
+    bench.ready("one")
+    os.kill(outer(bench, "one"), signal.SIGSTOP)
+    names = [shim.name_of(which(bench, "one")) for which in (inner, program)]
+    bench.engine.hold("one", time.time())
+    wait_until(lambda: not any(map(shim.lives, names)), what="end of the program", seconds=WAIT_S, every=0.02)
+    os.kill(outer(bench, "one"), signal.SIGCONT)
+    assert (bench.ended("one").code, bench.seen("one").reason) == (137, shim.TIME_OVER)
+    bench.assert_nothing_is_left()
+
+
 def test_frozen_it_can_be_stopped(bench: Bench) -> None:
     bench.shell("one", TRAP)
     bench.ready("one")
