@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,8 @@ class JobFiles:
 
         The parent of these directories belongs to the executor, so that no program can put links in their places.
         """
-        self.checkpoints(number).mkdir(parents=True, exist_ok=True)
+        self.generation(number).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.checkpoints(number).mkdir(mode=0o700, exist_ok=True)
         if user is not None:
             for path in (self.checkpoints(number), self.generation(number)):
                 os.chown(path, user, user, follow_symlinks=False)
@@ -84,10 +86,12 @@ class Point:
 def progress_from(path: Path, offset: int) -> tuple[list[Point], int]:
     """Return the lines of a progress file from byte `offset` on, and the offset behind the last whole line.
 
-    Lines of another form are passed over: a program may write anything.
+    Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_plain) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return [], offset
             file.seek(offset)
             data = file.read(LARGEST_READ)
     except OSError:
@@ -96,6 +100,11 @@ def progress_from(path: Path, offset: int) -> tuple[list[Point], int]:
     if not end and len(data) == LARGEST_READ:  # a line that never ends
         return [], offset + len(data)
     return list(_points(data[:end])), offset + end
+
+
+def _plain(path: str, flags: int) -> int:
+    """Open a file that a program wrote: its link would lead elsewhere, and its pipe would let the executor wait."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _points(data: bytes) -> Iterator[Point]:

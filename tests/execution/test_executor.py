@@ -1,5 +1,6 @@
 """The executor runs what the market's commitments say, slot by slot; the engine is a fake in memory."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,22 @@ def test_progress_is_read_once_also_by_the_next_executor(world: World) -> None:
     rows = list(Generation.objects.get().progress.values_list("step", "loss", "seconds"))
     assert rows == [(1, 2.5, 0.1), (2, 2.0, None), (3, 1.5, None)]
     assert (world.training(bid).step, world.training(bid).loss) == (3, 1.5)
+
+
+def test_a_link_or_a_pipe_instead_of_a_progress_file_is_not_read(world: World, tmp_path: Path) -> None:
+    world.submit(epochs=8, steps=50)
+    world.go(110)
+    path = Path(world.engine.processes[world.engine.alive()[0]].start.environment["SHADOWPRICE_PROGRESS"])
+    assert {folder.stat().st_mode & 0o777 for folder in (path.parent, path.parent / "checkpoints")} == {0o700}
+    other = tmp_path / "progress of another job"
+    other.write_bytes(b'{"step": 7}\n')
+    path.symlink_to(other)
+    world.go(5)
+    path.unlink()
+    os.mkfifo(path)
+    world.go(5)
+    assert not Generation.objects.get().progress.exists()
+    path.unlink()
+    path.write_bytes(b'{"step": 1}\n')
+    world.go(5)
+    assert Generation.objects.get().progress.get().step == 1

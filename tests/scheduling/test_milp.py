@@ -42,7 +42,7 @@ def test_room_is_kept_to_the_unit(near: int) -> None:
 
 
 def test_rows_whose_coefficients_are_nearly_multiples_of_each_other_have_their_optimum() -> None:
-    """With coefficients of 4,999 and 9,999, the presolve of HiGHS lost the optimum of these rows for some costs."""
+    """The presolve of HiGHS lost the optimum for some costs, with coefficients of 4,999 and 9,999."""
     rng = np.random.default_rng(1)
     few = np.array([[1, 2, 2, 1, 1], [2, 2, 1, 2, 1]])
     counts = np.array(list(product((0, 1), repeat=5)))
