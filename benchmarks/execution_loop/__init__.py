@@ -1,0 +1,1 @@
+"""Cost of a loop of the executor."""
