@@ -225,9 +225,12 @@ class Storm:
                 return Lease.objects.update(until=0.0) >= 0
             return False
 
+        # A long wait here would let nothing that is frozen go on. Other writes wait as long as a service does.
         with connection.cursor() as cursor:
+            [(usual,)] = cursor.execute("PRAGMA busy_timeout").fetchall()
             cursor.execute("PRAGMA busy_timeout = 100")  # milliseconds
-        self.wait("the database", done)
+            self.wait("the database", done)
+            cursor.execute(f"PRAGMA busy_timeout = {usual}")
 
     def shims(self, number: int) -> list[int]:
         """The outer (0) or inner (1) shims of live processes."""
