@@ -96,7 +96,7 @@ def bounded(application: Application) -> Application:
 
     async def serve(scope: Any, receive: Receive, send: Any) -> None:
         taken, limit = 0, settings.BODY_LIMIT_BYTES
-        if scope.get("path", "").startswith(settings.PLAN_PATHS):
+        if settings.LARGE_PATHS.match(scope.get("path", "")):
             limit = settings.PLAN_BODY_LIMIT_BYTES
 
         async def receive_some() -> Any:

@@ -4,6 +4,7 @@ DATABASE_URL and REDIS_URL turn the same code into web and worker processes on P
 """
 
 import os
+import re
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -181,8 +182,12 @@ BODY_LIMIT_BYTES = 1_000_000
 DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_LIMIT_BYTES
 PLAN_BODY_LIMIT_BYTES = 8_000_000
 """Instances of split learning are tables: five numbers for each of up to 100,000 pairs."""
-PLAN_PATHS = ("/api/v1/plans", "/plans/", "/api/v1/traces", "/traces/")
-"""Traces of public clusters are as large: a row for each of ten thousands of jobs."""
+LARGE_PATHS = re.compile(
+    r"(/api/v1)?/(plans|traces)|/api/v1/clusters/[^/]+/programs|/markets/[^/]+/programs|/admin/execution/program/"
+)
+"""Paths whose bodies may be as large: traces of public clusters have a row for each of ten thousands of jobs, and
+programs come in archives.
+"""
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

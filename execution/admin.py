@@ -9,7 +9,8 @@ from django.http import HttpRequest
 
 from auctions.admin.base import ReadOnlyAdmin
 from cluster.models import Cluster, Server
-from execution import overviews
+from execution import archives, overviews
+from execution.archives import LARGEST_ARCHIVE
 from execution.models import (
     OVER,
     Checkpoint,
@@ -22,6 +23,7 @@ from execution.models import (
     Progress,
     Training,
 )
+from execution.places import archive_file
 
 
 class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -126,12 +128,47 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
     """A program that bids may name."""
 
+    archive = forms.FileField(
+        required=False,
+        help_text=f"A tar.gz or zip file of at most {LARGEST_ARCHIVE:,} bytes, instead of a working directory; only for"
+        " a new program.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is not None:
+            del self.fields["archive"]
+
     def clean_working_directory(self) -> str:
         """Refuse a path that depends on where the executor runs."""
         path: str = self.cleaned_data["working_directory"]
-        if not path.startswith("/"):
+        if path and not path.startswith("/"):
             raise forms.ValidationError(f"Expected a whole path, which begins with /, got {path}.")
         return path
+
+    def clean_archive(self) -> bytes | None:
+        """Return the content of the archive, if there is one; it must be one that can be unpacked."""
+        file = self.cleaned_data["archive"]
+        if file is None:
+            return None
+        data: bytes = file.read(LARGEST_ARCHIVE + 1)
+        try:
+            archives.check(data)
+        except archives.BadArchive as error:
+            raise forms.ValidationError(str(error)) from None
+        return data
+
+    def clean(self) -> dict[str, Any]:
+        """Check that there is either a directory or an archive."""
+        path, archive = self.cleaned_data.get("working_directory"), self.cleaned_data.get("archive")
+        has_archive = bool(archive or self.instance.archive_sha256)
+        if not self.errors and bool(path) == has_archive:
+            got = "both" if path else "none"
+            self.add_error("working_directory", f"Expected a directory or an archive, got {got}.")
+        if archive and not self.errors:
+            self.instance.archive_sha256 = archives.sha256_of(archive)
+            self.instance.archive_bytes = len(archive)
+        return self.cleaned_data
 
 
 @admin.register(Program)
@@ -139,14 +176,34 @@ class ProgramAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Programs that bids of a cluster may name. Close one instead of deleting it: bids that wait for it would fail."""
 
     form = ProgramForm
-    list_display = ["name", "cluster", "command", "working_directory", "is_open"]
+    fields = ["cluster", "name", "arguments", "working_directory", "archive", "environment", "is_open"]
+    list_display = ["name", "cluster", "command", "directory", "is_open"]
     list_filter = ["cluster", "is_open"]
     list_select_related = ["cluster"]
     search_fields = ["name"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Program | None = None) -> Any:
         """Bids name it by cluster and name, so these stay."""
-        return [] if obj is None else ["cluster", "name"]
+        return [] if obj is None else ["cluster", "name", "archive_sha256", "archive_bytes"]
+
+    def get_fields(self, request: HttpRequest, obj: Program | None = None) -> Any:
+        """Show the archive, which stays as it is: bids name what is in it. Register another program for another one."""
+        fields = list(super().get_fields(request, obj))
+        if obj is None:
+            return fields
+        own = ["archive_sha256", "archive_bytes"] if obj.archive_sha256 else ["working_directory"]
+        return [name for one in fields for name in (own if one == "working_directory" else [one]) if name != "archive"]
+
+    def save_model(self, request: HttpRequest, obj: Program, form: Any, change: bool) -> None:
+        """Store the archive before the row that names it."""
+        if archive := form.cleaned_data.get("archive"):
+            archives.store(archive_file(obj.cluster.name, obj.archive_sha256), archive)
+        super().save_model(request, obj, form, change)
+
+    @admin.display(description="directory or archive")
+    def directory(self, program: Program) -> str:
+        """The directory in which it starts, or the beginning of its archive's hash."""
+        return program.working_directory or f"archive {program.archive_sha256[:12]}"
 
     @admin.display(description="arguments")
     def command(self, program: Program) -> str:

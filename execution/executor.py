@@ -21,9 +21,10 @@ from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
 from execution import lease, records
-from execution.engines.base import Engine, EngineError, Phase, Seen
+from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
 from execution.engines.slurm import SlurmEngine
+from execution.launching import launch
 from execution.lease import Fenced
 from execution.models import (
     OVER,
@@ -38,7 +39,6 @@ from execution.models import (
     TrainingState,
 )
 from execution.places import engine_root, progress_from
-from execution.starting import start_of, user_of
 from execution.steps import Begin, Demands, End, Hold, Job, Kill, Launch, Live, Machines, Observed, Step, Stop, Wanted
 from execution.steps import next_steps as next_steps_of
 from execution.wanted import GOING, Timeline, held_by_promise, held_in_queues, timeline, wanted_now
@@ -181,7 +181,7 @@ class Executor:
         going = _going(work.processes)
         match step:
             case Launch(keys):
-                _launch(execution, engine, work, generation, keys)
+                launch(execution, engine, work.training, generation, work.processes, keys)
             case Hold(until):
                 records.hold(self._fence, generation, until)
                 _each(going, lambda key: engine.hold(key, until))
@@ -271,18 +271,6 @@ def _stop(engine: Engine, processes: Sequence[Process]) -> None:
 def _each(keys: Sequence[str], call: Callable[[str], None]) -> None:
     for key in keys:
         call(key)
-
-
-def _launch(execution: Execution, engine: Engine, work: Work, generation: Generation, keys: Sequence[str]) -> None:
-    """Start these processes; those that an engine cannot start now are started in a later call."""
-    user = user_of(execution, work.training)
-    records.files_of(work.training).make(generation.number, user=user)
-    for process in work.processes:
-        if process.key in keys:
-            try:
-                engine.launch(start_of(execution, work.training, generation, process, work.processes))
-            except EngineError as error:
-                log.warning("%s was not started: %s", process.key, error)
 
 
 def _market_now(market: Market, time_: Timeline) -> tuple[dict[int, Wanted], Room]:

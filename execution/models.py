@@ -101,13 +101,28 @@ class Program(models.Model):
     arguments = models.JSONField(
         validators=[texts], help_text='The program and its first arguments, as a list: ["python3", "train.py"].'
     )
-    working_directory = models.CharField(max_length=400, help_text="Directory on the servers in which it starts.")
+    working_directory = models.CharField(
+        max_length=400, blank=True, help_text="Directory on the servers in which it starts; empty with an archive."
+    )
+    archive_sha256 = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="SHA-256 of the archive with its files, hex; it starts in the directory to which that is unpacked.",
+    )
+    archive_bytes = models.PositiveIntegerField(default=0, help_text="Size of the archive.")
     environment = models.JSONField(default=dict, blank=True, validators=[environment])
     is_open = models.BooleanField(default=True, help_text="Whether new bids may name it.")
 
     class Meta:
         ordering = ["name"]
-        constraints = [UniqueConstraint(fields=["cluster", "name"], name="program_name_once")]
+        constraints = [
+            UniqueConstraint(fields=["cluster", "name"], name="program_name_once"),
+            CheckConstraint(
+                condition=Q(working_directory="") & ~Q(archive_sha256="")
+                | ~Q(working_directory="") & Q(archive_sha256=""),
+                name="program_has_directory_or_archive",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

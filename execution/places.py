@@ -1,7 +1,8 @@
 """Files of jobs: what programs write, and where.
 
 Everything lies below `EXECUTION_DIR`, which all servers of a cluster must see under the same path:
-`CLUSTER/processes/KEY/` belongs to the engine, `CLUSTER/jobs/TOKEN/gN/` to generation N of a job.
+`CLUSTER/processes/KEY/` belongs to the engine, `CLUSTER/jobs/TOKEN/gN/` to generation N of a job. The archives of
+programs are in `CLUSTER/archives/SHA256`, and unpacked for system user N in `CLUSTER/programs/SHA256-N/`.
 """
 
 import json
@@ -26,6 +27,16 @@ LARGEST_READ: Final = 1_000_000
 def engine_root(cluster: str) -> Path:
     """Return the directory in which an engine keeps the processes of a cluster."""
     return Path(settings.EXECUTION_DIR) / cluster / "processes"
+
+
+def archive_file(cluster: str, sha256: str) -> Path:
+    """Return the file in which an archive is stored."""
+    return Path(settings.EXECUTION_DIR) / cluster / "archives" / sha256
+
+
+def unpacked(cluster: str, sha256: str, user: int | None) -> Path:
+    """Return the directory to which an archive is unpacked for a system user; None is the executor's own."""
+    return Path(settings.EXECUTION_DIR) / cluster / "programs" / f"{sha256}-{'own' if user is None else user}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from execution.engines.base import Limits, Start
 from execution.models import Execution, Generation, Process, ProcessRole, Training
-from execution.places import JobFiles
+from execution.places import JobFiles, unpacked
 
 FIRST_PORT: Final = 21_000
 PORTS: Final = 9_000
@@ -38,12 +38,20 @@ def start_of(
         server=process.server.name,
         arguments=(*program.arguments, *training.arguments),
         environment={**own, **environment_of(execution, training, generation, process, peers, files)},
-        working_directory=Path(program.working_directory),
+        working_directory=directory_of(execution, training),
         until=generation.until,
         grace_s=execution.grace_s,
         user=user_of(execution, training),
         limits=Limits(memory_mb=execution.memory_mb),
     )
+
+
+def directory_of(execution: Execution, training: Training) -> Path:
+    """Return the directory in which the program of a training starts."""
+    program = training.program
+    if program.archive_sha256:
+        return unpacked(execution.cluster.name, program.archive_sha256, user_of(execution, training))
+    return Path(program.working_directory)
 
 
 def user_of(execution: Execution, training: Training) -> int | None:

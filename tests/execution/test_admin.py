@@ -4,12 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from execution import overviews
+from execution import archives, overviews
 from execution.models import Execution, Generation, GenerationState, Lease, Program
+from execution.places import archive_file
 from execution.steps import PATIENCE_S
 from tests.auctions.worlds import SLOT_S, make_cluster, make_operator
+from tests.execution.packing import tar_of, zip_of
 from tests.execution.worlds import World, make_world
 
 ADMIN = "/admin/execution"
@@ -204,3 +207,37 @@ def test_a_cluster_that_is_switched_off_has_no_late_starts(world: World) -> None
 def test_a_bidder_does_not_enter(world: World, client: Client) -> None:
     client.force_login(world.owner)
     assert client.get(f"{ADMIN}/execution/").status_code == 403 or client.get(f"{ADMIN}/").status_code in (302, 403)
+
+
+def test_a_program_comes_in_an_archive_which_stays_as_it_is(world: World, operator: Client) -> None:
+    cluster, data = world.market.cluster_id, tar_of()
+    sent = program_form(cluster=cluster, working_directory="", archive=SimpleUploadedFile("job.tar.gz", data))
+    assert operator.post(f"{ADMIN}/program/add/", sent).status_code == 302
+    made = Program.objects.get(name="fit")
+    assert (made.archive_sha256, made.archive_bytes) == (archives.sha256_of(data), len(data))
+    assert archive_file("lab", made.archive_sha256).read_bytes() == data
+    change = f"{ADMIN}/program/{made.pk}/change/"
+    assert made.archive_sha256 in operator.get(change).content.decode()
+    other = program_form(working_directory="/srv", archive=SimpleUploadedFile("job.zip", zip_of()), arguments='["x"]')
+    assert operator.post(change, other).status_code == 302
+    made.refresh_from_db()
+    assert (made.arguments, made.working_directory) == (["x"], "")
+    assert made.archive_sha256 == archives.sha256_of(data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"working_directory": ""}, "working_directory", "Expected a directory or an archive, got none."),
+        ({"archive": tar_of()}, "working_directory", "Expected a directory or an archive, got both."),
+        ({"working_directory": "", "archive": b"x"}, "archive", "expected a tar.gz or zip archive, got other bytes"),
+    ],
+)
+def test_a_program_has_a_directory_or_an_archive(
+    world: World, operator: Client, changes: dict[str, Any], field: str, words: str
+) -> None:
+    if "archive" in changes:
+        changes = {**changes, "archive": SimpleUploadedFile("job.tar.gz", changes["archive"])}
+    answer = operator.post(f"{ADMIN}/program/add/", program_form(cluster=world.market.cluster_id, **changes))
+    assert answer.context["adminform"].form.errors[field] == [words]
+    assert Program.objects.count() == 1

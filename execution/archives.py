@@ -1,0 +1,189 @@
+"""Programs in archives (tar.gz or zip): checked when they are stored, and unpacked into directories nobody can change.
+
+An archive has only files and directories below one directory: no links, no devices, no names that lead elsewhere. It is
+unpacked by the same code when it is checked and when it is used.
+"""
+
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+LARGEST_ARCHIVE: Final = 6_000_000
+"""Bytes of an archive at most; as base64 it fits into the body of a request."""
+LARGEST_UNPACKED: Final = 64_000_000
+"""Bytes of all files of an archive at most."""
+MOST_ENTRIES: Final = 2_000
+"""Files and directories of an archive at most."""
+LONGEST_NAME: Final = 300
+"""Characters of the path of a file in an archive at most."""
+BLOCK: Final = 1 << 16
+
+_UNREADABLE: Final = (
+    *(OSError, EOFError, ValueError, RuntimeError, OverflowError),
+    *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+)
+"""Errors of Python's readers for data that is no archive of their format, or one that they do not support."""
+
+
+class BadArchive(Exception):
+    """An archive that cannot be used; the message has the form "expected ..., got ..."."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    name: str
+    size: int
+    is_plain: bool
+    """Whether it is a file or a directory."""
+
+
+def sha256_of(data: bytes) -> str:
+    """Return the SHA-256 of an archive in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check(data: bytes) -> None:
+    """Raise BadArchive if an archive cannot be unpacked."""
+    with tempfile.TemporaryDirectory(prefix="shadowprice-") as aside:
+        unpack(data, Path(aside))
+
+
+def store(file: Path, data: bytes) -> None:
+    """Store a checked archive at a place that is named by its hash, unless it is there."""
+    if file.exists():
+        os.utime(file)  # it is in use again: whatever deletes old archives waits
+        return
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=file.parent, prefix=".")
+    with open(handle, "wb") as written:
+        written.write(data)
+        written.flush()
+        os.fsync(written.fileno())
+    os.replace(aside, file)
+
+
+def provide(file: Path, sha256: str, place: Path, *, user: int | None) -> None:
+    """Unpack an archive into the directory `place`, unless it is there.
+
+    Its files belong to this process's user. Of others, only `user` may read them, and nobody may write them.
+
+    Raises
+    ------
+    BadArchive
+        If the file is missing, is not the one with this hash, or cannot be unpacked.
+    """
+    if place.is_dir():
+        return
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise BadArchive(f"expected the archive {sha256[:12]}, got: {error.strerror}") from None
+    if sha256_of(data) != sha256:
+        raise BadArchive(f"expected an archive with the hash {sha256[:12]}, got {sha256_of(data)[:12]}")
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=place.parent, prefix="."))
+    try:
+        unpack(data, aside)
+        _protect(aside, user)
+        with suppress(OSError):  # another executor has just unpacked it
+            os.rename(aside, place)
+        if not place.is_dir():
+            raise BadArchive(f"expected to unpack the archive {sha256[:12]} to {place}, got nothing there")
+    finally:
+        remove(aside)
+
+
+def remove(place: Path) -> None:
+    """Delete an unpacked archive, whose directories nobody may write; nothing if it is not there."""
+    for folder, _, _ in os.walk(place):
+        os.chmod(folder, 0o700)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def unpack(data: bytes, into: Path) -> None:
+    """Unpack an archive into an empty directory; raises BadArchive if that is not possible."""
+    if len(data) > LARGEST_ARCHIVE:
+        raise BadArchive(f"expected at most {LARGEST_ARCHIVE:,} bytes, got {len(data):,}")
+    try:
+        if data.startswith(b"\x1f\x8b"):
+            _unpack_tar(data, into)
+        elif data.startswith(b"PK\x03\x04"):
+            _unpack_zip(data, into)
+        else:
+            raise BadArchive("expected a tar.gz or zip archive, got other bytes")
+    except _UNREADABLE as error:
+        raise BadArchive(f"expected an archive that can be unpacked, got: {str(error)[:200]}") from None
+
+
+def _unpack_tar(data: bytes, into: Path) -> None:
+    with gzip.open(io.BytesIO(data)) as packed, tempfile.TemporaryFile() as plain:
+        _copy(packed, plain)
+        plain.seek(0)
+        with tarfile.open(fileobj=plain, mode="r:") as tar:
+            members = tar.getmembers()
+            _check_entries(_Entry(one.name, one.size, one.isreg() or one.isdir()) for one in members)
+            tar.extractall(into, members, filter="data")
+
+
+def _copy(packed: gzip.GzipFile, plain: IO[bytes]) -> None:
+    """Decompress before anything is read of it: the size that a header states may be wrong."""
+    most, size = LARGEST_UNPACKED + 1024 * MOST_ENTRIES, 0  # headers are no content
+    while part := packed.read(BLOCK):
+        size += len(part)
+        if size > most:
+            raise BadArchive(f"expected at most {LARGEST_UNPACKED:,} bytes in all files, got more")
+        plain.write(part)
+
+
+def _unpack_zip(data: bytes, into: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        members = packed.infolist()
+        kinds = {one.filename: stat.S_IFMT(one.external_attr >> 16) for one in members}
+        plain = (0, stat.S_IFREG, stat.S_IFDIR)
+        _check_entries(_Entry(one.filename, one.file_size, kinds[one.filename] in plain) for one in members)
+        packed.extractall(into)  # noqa: S202 (names are checked, and it writes no links)
+        for one in members:
+            if not one.is_dir() and one.external_attr >> 16 & 0o100:
+                os.chmod(into / one.filename, 0o700)
+
+
+def _check_entries(entries: Iterable[_Entry]) -> None:
+    size = count = 0
+    for entry in entries:
+        path, count, size = PurePosixPath(entry.name), count + 1, size + entry.size
+        if not entry.is_plain:
+            raise BadArchive(f"expected only files and directories, got a link or device: {entry.name[:100]!r}")
+        if path.is_absolute() or ".." in path.parts or "\\" in entry.name:
+            raise BadArchive(f"expected paths inside the archive, got {entry.name[:100]!r}")
+        if len(entry.name) > LONGEST_NAME or not entry.name.isprintable():
+            expected = f"expected printable paths of at most {LONGEST_NAME} characters"
+            raise BadArchive(f"{expected}, got {entry.name[:100]!r}")
+        if count > MOST_ENTRIES:
+            raise BadArchive(f"expected at most {MOST_ENTRIES:,} files and directories, got more")
+        if size > LARGEST_UNPACKED:
+            raise BadArchive(f"expected at most {LARGEST_UNPACKED:,} bytes in all files, got more")
+    if not count:
+        raise BadArchive("expected at least one file, got an empty archive")
+
+
+def _protect(place: Path, user: int | None) -> None:
+    """Let only this user read what was unpacked, and nobody write it; without a user, only this process's own."""
+    for folder, _, files in os.walk(place, topdown=False):
+        for path, is_folder in (*((os.path.join(folder, name), False) for name in files), (folder, True)):
+            runs = is_folder or os.stat(path).st_mode & 0o100
+            if user is not None:
+                os.chown(path, -1, user)
+            os.chmod(path, (0o550 if runs else 0o440) if user is not None else (0o500 if runs else 0o400))

@@ -1,0 +1,40 @@
+"""Archives as tests need them."""
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping
+
+Files = Mapping[str, bytes]
+JOB: Files = {"job.py": b"print('trained')\n", "data/points.csv": b"1,2\n"}
+
+
+def tar_of(files: Files = JOB, *more: tarfile.TarInfo, mode: int = 0o644) -> bytes:
+    """A tar.gz with these files, and entries without content."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+        for entry in more:
+            tar.addfile(entry)
+    return data.getvalue()
+
+
+def zip_of(files: Files = JOB, *, mode: int = 0o100644) -> bytes:
+    """A zip with these files."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            packed.writestr(entry, content, zipfile.ZIP_DEFLATED)
+    return data.getvalue()
+
+
+def entry(name: str, kind: bytes, link: str = "") -> tarfile.TarInfo:
+    """An entry of a tar that is not a file."""
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, link
+    return made
