@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduling.batch import planner
+from scheduling.best_response.divided import terms as divided
 from scheduling.best_response.elastic import kernel as elastic
 from scheduling.best_response.rigid import kernel as rigid
-from scheduling.offline import duality
 from scheduling.policies.base import Policy
 from scheduling.policies.completions import Completions
 from scheduling.policies.dps import Dps
@@ -47,7 +47,7 @@ ELASTIC: Final = Group("elastic", elastic.warm_up)
 PLANNER: Final = Group("planner", planner.warm_up)
 QUEUES: Final = Group("queues", queues.warm_up)
 FLUID: Final = Group("fluid", fluid_prices.warm_up)
-BOUNDS: Final = Group("bounds", duality.warm_up)
+BOUNDS: Final = Group("bounds", divided.warm_up)
 SPLIT_LEARNING: Final = Group("split-learning", split_learning.warm_up)
 GROUPS: Final = {group.name: group for group in (RIGID, ELASTIC, PLANNER, QUEUES, FLUID, BOUNDS, SPLIT_LEARNING)}
 
@@ -72,7 +72,7 @@ def needed_by(policy: Policy) -> tuple[Group, ...]:
         case Oasis(price=price):
             return (ELASTIC, FLUID) if price == "fluid" else (ELASTIC,)
         case Completions():
-            return (PLANNER,)
+            return (PLANNER, BOUNDS)
         case WeightedCompletion(lambda_=base):
             return (PLANNER, RIGID) if base > 1 else (PLANNER,)
         case Preemptive():

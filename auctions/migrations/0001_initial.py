@@ -333,7 +333,7 @@ class Migration(migrations.Migration):
                 ('welfare', models.FloatField(help_text='Welfare of the same bids at that version.')),
                 ('gap', models.FloatField(help_text='(bound - welfare) / bound; 0 if the bound is 0.')),
                 ('decided', models.PositiveBigIntegerField(help_text='Number of decided bids that the bound covers.')),
-                ('loose', models.PositiveBigIntegerField(default=0, help_text='Number of bids that count with their zero-price term, for lack of time or after a new inventory.')),
+                ('loose', models.PositiveBigIntegerField(default=0, help_text='Number of bids that count with their zero-price term, for lack of time or after a new inventory or policy.')),
                 ('duration_ms', models.FloatField()),
                 ('computed_at', models.DateTimeField()),
                 ('settled_bids', models.PositiveBigIntegerField(default=0, editable=False)),

@@ -88,7 +88,8 @@ class Certificate(models.Model):
     decided = models.PositiveBigIntegerField(help_text="Number of decided bids that the bound covers.")
     loose = models.PositiveBigIntegerField(
         default=0,
-        help_text="Number of bids that count with their zero-price term, for lack of time or after a new inventory.",
+        help_text="Number of bids that count with their zero-price term, for lack of time or after a new inventory or "
+        "policy.",
     )
     duration_ms = models.FloatField()
     computed_at = models.DateTimeField()

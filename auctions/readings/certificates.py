@@ -8,8 +8,9 @@ where a bid may use the slots that its own decision could use: from the slot of 
 then. A standing bid counts once it stands no longer, and may use the slots from its first decision on. p is the stored
 price for a past slot (0 where none is stored) and the present posted price for a future slot. A term may always be
 replaced by the bid's value on an empty cluster at price 0, which its receipt contains (`standalone_value`). This is
-done when time runs out, for bids decided under an earlier inventory, and for jobs that were complete early: they needed
-less than their bids say, and what they freed was sold again. The sum of all standalone values alone is also a bound.
+done when time runs out, for bids decided under an earlier inventory or another policy, whose schedules may be of a
+kind that the policy in force has not, and for jobs that were complete early: they needed less than their bids say, and
+what they freed was sold again. The sum of all standalone values alone is also a bound.
 `renew` takes the smaller of the two; the proof is in `scheduling.best_response.dual_bound`.
 """
 
@@ -136,7 +137,7 @@ def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
     if book.policy.objective is not Objective.WELFARE:
         return None
     records = DecisionRecord.objects.filter(bid__market=market)
-    decisions = list(records.order_by("version", "pk").select_related("bid")[row.settled_bids :])
+    decisions = list(records.order_by("version", "pk").select_related("bid", "policy")[row.settled_bids :])
     start = min([moment.now, *(_first_slot(d) for d in decisions)])
     gone = min(moment.now, market.slot + 1)
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
@@ -181,6 +182,7 @@ def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
     for i, decision in sorted(enumerate(inputs.decisions), key=lambda numbered: _first_slot(numbered[1])):
         first, last = _first_slot(decision), decision.slot + horizon
         exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
+        exact = exact and decision.policy.name == policy.name
         exact = exact and last - first <= LONGEST_WINDOW * horizon and not decision.bid.completed_early
         if exact and values[i] > 0:
             if posted is None or last > end:

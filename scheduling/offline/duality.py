@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.kernel import smallest_problem
+from scheduling.best_response.divided.kernel import respond
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats
 from scheduling.offline.fluid import Fluid, make_fluid
-from scheduling.offline.fluid_kernel import respond
 from scheduling.offline.problem import Answer, Covers, Kind, OfflineProblem
 from scheduling.offline.subgradient import Reply, minimise
 from scheduling.solvers.time_limit import Left
@@ -46,8 +45,8 @@ def lagrangian(problem: OfflineProblem, left: Left, *, steps: int = STEPS) -> Pr
     -----
     For prices p >= 0 of capacity c: welfare <= sum_j max(0, max_e value_j(e) - cost_j(e; p)) + sum p c, and e of a
     completion later than the end costs nothing. cost_j(e; p) is the least cost of the job's work in slots before e,
-    divided at will (`fluid_kernel`), which is no more than what any schedule covered costs (`fluid`). The same with
-    value = -weight x completion, if no job may be rejected, bounds a sum that is minimised. All terms at
+    divided at will (`best_response.divided`), which is no more than what any schedule covered costs (`fluid`). The
+    same with value = -weight x completion, if no job may be rejected, bounds a sum that is minimised. All terms at
     once take O(J T log T) for one mode a job.
     """
     market = Market(make_fluid(problem))
@@ -65,12 +64,6 @@ def lagrangian(problem: OfflineProblem, left: Left, *, steps: int = STEPS) -> Pr
     value, kind = (alone.value, Kind.ALONE) if alone.value <= found.value else (found.value, Kind.LAGRANGIAN)
     answer = Answer(kind, _covered(problem.covers), market.fluid.total(value), known, found.steps)
     return Proof(answer, found.prices * market.per_unit)
-
-
-def warm_up() -> None:
-    """Compile, or load from disk, every kernel, so that no request pays for it."""
-    ledger, bid = smallest_problem()
-    lagrangian(OfflineProblem((bid,), ledger.inventory, 0, ledger.end), lambda: 1.0, steps=1)
 
 
 def dual_at_prices(problem: OfflineProblem, prices: Floats) -> Answer:

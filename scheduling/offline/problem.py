@@ -16,7 +16,7 @@ class Covers(StrEnum):
     """The schedules for which a bound holds: each member allows all that the next one allows, and more."""
 
     ANY = "any"
-    """Every schedule of every policy: a job holds whole machines of one worker type and one PS type all its life, as
+    """Every schedule of every policy: at any moment a job holds whole machines of one worker type and one PS type, as
     many workers as it has chunks at most, whenever and wherever, stopped and moved at any moment at no cost."""
     ELASTIC = "elastic"
     """OASiS: whole workers and PSs, other numbers in every slot; PSs for all workers' bandwidth, and every mini-batch

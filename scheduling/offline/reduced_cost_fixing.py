@@ -4,10 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
+from scheduling.best_response.divided.kernel import Modes, respond
 from scheduling.model.types import Floats, Ints
 from scheduling.offline.duality import Market, Proof
 from scheduling.offline.fluid import Fluid, make_fluid
-from scheduling.offline.fluid_kernel import Modes, respond
 from scheduling.offline.problem import OfflineProblem
 
 SLACK = 1e-7

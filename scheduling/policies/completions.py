@@ -14,9 +14,11 @@ import numpy as np
 
 from scheduling.batch.consumption import consumption_of
 from scheduling.batch.planner import Placed, place_batch, plan_alone, shortest
+from scheduling.best_response.divided.terms import DividedTerms
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import CounterOffer, Decision, Move, Reason
+from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.progress import rest_of
 from scheduling.model.schedule import Schedule
@@ -343,6 +345,10 @@ class Completions(LearnedPricePolicy):
         """Return the posted price of a unit-slot of work that is due after each slot, T x S x R, money."""
         units = self.promises(book).units[1:]
         return np.where(book.inventory.capacity > 0, units[:, np.newaxis, :], 0.0)
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> DividedTerms:
+        """Return the terms of the dual bound at these prices: jobs may be stopped and moved in any slot."""
+        return DividedTerms(inventory, prices, start=start)
 
     def _promised(self, bid: Bid, offer: Offer, first: Kept, promises: Promises) -> Kept | None:
         """Return what the bid is promised; None if no payoff above 0 can be kept. `first` can be kept."""

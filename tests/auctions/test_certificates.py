@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job
+from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
@@ -20,7 +21,7 @@ from cluster.guards import checked_change
 from cluster.models import Capacity
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.types import Ints
-from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, set_time, submit
+from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_market, make_user, set_time, submit
 from tests.scheduling.twins.rigid_exact import Problem, every
 
 HORIZON = 5
@@ -101,10 +102,13 @@ def check(market: Market) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.django_db
-@pytest.mark.parametrize("seed", range(12))
-def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "policy"), [*((seed, "dps") for seed in range(12)), *((seed, "completions") for seed in range(2))]
+)
+def test_no_scheduler_could_have_had_more_whatever_happens(seed: int, policy: str) -> None:
     random = np.random.default_rng(seed)
-    market = make_market(make_cluster(servers=1, units=1, horizon=HORIZON), refit_every=1)
+    cluster = make_cluster(servers=1, units=1, horizon=HORIZON)
+    market = open_market(cluster, policy=policy, parameters={**PRICED, "refit_every": 1})
     alice = make_user()
     seconds = 0.0
     for step in range(5):
@@ -120,7 +124,8 @@ def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:
             (cancel_job if random.random() < 0.5 else lambda bid: fail_job(bid, "a disk broke"))(bid)
             check(market)
         if step == 1:
-            change_policy(market, name="dps", parameters={"price": str(random.choice(["quantile", "paper"]))}, by=None)
+            price = str(random.choice(["quantile", "paper"])) if policy == "dps" else "quantile"
+            change_policy(market, name=policy, parameters={"price": price}, by=None)
         if step == 2:
             with checked_change(market.cluster):
                 Capacity.objects.filter(server__cluster=market.cluster, server__name="edge-0").update(amount=3)
@@ -162,6 +167,36 @@ def test_a_slot_whose_capacity_grows_as_it_begins_is_not_bounded_by_what_it_was(
     row = certificates.renew(market.pk)
     assert row is not None
     assert row.posted_price >= row.welfare
+
+
+@pytest.mark.django_db
+def test_at_the_prices_of_completions_a_bid_is_bounded_by_its_payoff_in_any_slots() -> None:
+    parameters = {"initial_low": 25.0, "initial_high": 25.0}
+    market = open_market(make_cluster(servers=1, horizon=HORIZON), policy="completions", parameters=parameters)
+    submit(market, make_user(), 500.0, epochs=4)
+    decision_queue.process_pending(market.pk)
+    row = certificates.renew(market.pk)
+    assert row is not None
+    capacity = 12 * HORIZON * 25.0 * 2
+    assert row.loose == 0
+    assert row.zero_price == 500
+    assert capacity < row.posted_price < capacity + 400, "it pays for what it uses"
+
+
+@pytest.mark.django_db
+def test_bids_that_were_decided_under_another_policy_count_with_their_standalone_values() -> None:
+    market = open_market(make_cluster(horizon=HORIZON), policy="completions", parameters={})
+    submit(market, make_user())
+    decision_queue.process_pending(market.pk)
+    first = certificates.renew(market.pk)
+    assert first is not None
+    assert first.loose == 0
+    change_policy(market, name="dps", parameters={}, by=None)
+    submit(market, make_user("bob"))
+    decision_queue.process_pending(market.pk)
+    row = certificates.renew(market.pk)
+    assert row is not None
+    assert (row.decided, row.loose) == (2, 1)
 
 
 @pytest.mark.thorough

@@ -25,10 +25,10 @@ from tests.scheduling.test_every_policy import run
 MODULES = {
     "best_response.rigid.search": "rigid",
     "best_response.elastic.search": "elastic",
+    "best_response.divided.kernel": "bounds",
     "batch.kernel": "planner",
     "preemptive.kernel": "queues",
     "pricing.fluid_descent": "fluid",
-    "offline.fluid_kernel": "bounds",
     "split_learning.local_search": "split-learning",
     "split_learning.helper": "split-learning",
 }
@@ -87,7 +87,7 @@ def test_a_policy_calls_the_kernels_that_are_compiled_for_it_and_no_others() -> 
         so_far |= new
         assert new <= needed, policy
         assert needed <= so_far, policy
-    assert so_far == {"rigid", "elastic", "planner", "queues", "fluid"}
+    assert so_far == {"rigid", "elastic", "planner", "queues", "fluid", "bounds"}
 
 
 def test_each_large_kernel_is_compiled_for_one_set_of_types() -> None:

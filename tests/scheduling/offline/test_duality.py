@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.best_response.divided.modes import Mode, best_modes
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints
 from scheduling.model.utility import Constant, Step
 from scheduling.offline import Answer, Covers, Kind, OfflineProblem, best_bound, dual_at_prices, lagrangian
-from scheduling.offline.fluid import Mode, best_modes
 from scheduling.policies.base import Objective
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import gpu_cluster, job

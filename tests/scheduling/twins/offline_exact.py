@@ -1,6 +1,7 @@
 """The most that a few jobs can earn, by trying everything: slow, obvious, for tiny instances."""
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Ints
 from tests.scheduling.twins.elastic_exact import ps_count, worker_slots
-from tests.scheduling.twins.weighted_optimum import Way, ways
+from tests.scheduling.twins.weighted_optimum import Way, every_way, ways
 
 
 def most_rigid(bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> float:
@@ -37,6 +38,46 @@ def most_rigid(bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> floa
 def _ready(bid: Bid, way: Way, start: int) -> bool:
     hosts = np.flatnonzero(way.held.any(axis=1)).tolist()
     return all(start >= bid.arrival + bid.delay[s] for s in hosts)
+
+
+def most_stopped(bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> float:
+    """Jobs that hold any machines in any slot, or none: stopped, resumed and moved at no cost."""
+    found = [[way for way in every_way(bid, inventory) if way.exact <= slots] for bid in bids]
+    states: dict[tuple[Fraction, ...], float] = {(Fraction(0),) * len(bids): 0.0}
+    for t in range(slots):
+        able = [[way for way in many if _ready(bid, way, t)] for bid, many in zip(bids, found, strict=True)]
+        after: dict[tuple[Fraction, ...], float] = {}
+        for chosen in _together([set(_best(many)) for many in able], inventory):
+            for done, worth in states.items():
+                now = tuple(
+                    d if way is None else min(Fraction(1), d + 1 / way[0]) for d, way in zip(done, chosen, strict=True)
+                )
+                ended = [j for j in range(len(bids)) if now[j] == 1 > done[j]]
+                total = worth + sum(bids[j].utility.at(t + 1 - bids[j].arrival) for j in ended)
+                after[now] = max(after.get(now, -np.inf), total)
+        states = after
+    return max(states.values())
+
+
+Held = tuple[Fraction, tuple[int, ...]]
+"""Slots from start to completion with these machines, and the units that they take, S x R, flat."""
+
+
+def _best(ways: Sequence[Way]) -> list[Held]:
+    """Those of which no other is as fast with no more."""
+    kept: list[Held] = []
+    for exact, held in sorted((max(way.exact, Fraction(1, 10**6)), tuple(way.held.ravel().tolist())) for way in ways):
+        if not any(all(a <= b for a, b in zip(other, held, strict=True)) for _, other in kept):
+            kept.append((exact, held))
+    return kept
+
+
+def _together(choices: Sequence[set[Held]], inventory: Inventory) -> Iterator[tuple[Held | None, ...]]:
+    """One choice of each job, or none, as far as they fit side by side."""
+    capacity = inventory.capacity.ravel()
+    for chosen in product(*([None, *many] for many in choices)):
+        if (sum((np.array(way[1]) for way in chosen if way is not None), 0 * capacity) <= capacity).all():
+            yield chosen
 
 
 def most_elastic(bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> float:

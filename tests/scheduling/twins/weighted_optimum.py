@@ -17,10 +17,15 @@ from scheduling.model.types import Ints
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a job, whenever: what it holds, S x R units, and for how many slots."""
+    """One way to run a job, whenever: what it holds, S x R units, and for how long."""
 
     held: Ints
-    slots: int
+    exact: Fraction
+    """Slots from start to completion, not rounded."""
+
+    @property
+    def slots(self) -> int:
+        return max(1, math.ceil(self.exact))
 
     def dominates(self, other: "Way") -> bool:
         return self.slots <= other.slots and bool((self.held <= other.held).all())
@@ -33,7 +38,7 @@ Column = tuple[int, Way, int]
 def ways(bid: Bid, inventory: Inventory) -> list[Way]:
     """Every way that no other beats in time and in all it holds; workers and PSs anywhere they fit."""
     kept: list[Way] = []
-    for way in sorted(_every(bid, inventory), key=lambda way: (way.slots, int(way.held.sum()))):
+    for way in sorted(every_way(bid, inventory), key=lambda way: (way.slots, int(way.held.sum()))):
         if not any(other.dominates(way) for other in kept):
             kept.append(way)
     return kept
@@ -118,7 +123,8 @@ def _within(columns: Sequence[Column], free: Ints, first: int) -> LinearConstrai
     return LinearConstraint(matrix.tocsr(), ub=np.resize(free, slots * cells))
 
 
-def _every(bid: Bid, inventory: Inventory) -> Iterator[Way]:
+def every_way(bid: Bid, inventory: Inventory) -> Iterator[Way]:
+    """Every set of machines that can run the job."""
     capacity = inventory.capacity
     for w, demand in enumerate(inventory.worker_demand):
         for y in _counts(capacity, demand, bid.chunks):
@@ -147,14 +153,14 @@ def _served(y: tuple[int, ...], s: tuple[int, ...], ratio: Fraction) -> bool:
     return all((sum(y) - y[h]) * ratio <= s[h] for h in range(len(s)) if s[h])
 
 
-def _ps_slots(bid: Bid, w: int, p: int, y: tuple[int, ...], s: tuple[int, ...]) -> int:
+def _ps_slots(bid: Bid, w: int, p: int, y: tuple[int, ...], s: tuple[int, ...]) -> Fraction:
     together = len({h for h in range(len(y)) if y[h] or s[h]}) == 1
     step = bid.worker_time[w] + bid.ps_time[p] + (0 if together else bid.transfer_time[w])
-    return max(1, math.ceil(bid.work * step / sum(y)))
+    return bid.work * step / sum(y)
 
 
-def _ring_slots(bid: Bid, w: int, y: tuple[int, ...]) -> int:
+def _ring_slots(bid: Bid, w: int, y: tuple[int, ...]) -> Fraction:
     together, count = len([n for n in y if n]) == 1, sum(y)
     exchange = bid.reduce_time + (0 if together else bid.transfer_time[w])
     step = bid.worker_time[w] + exchange * Fraction(count - 1, count)
-    return max(1, math.ceil(bid.work * step / count))
+    return bid.work * step / count

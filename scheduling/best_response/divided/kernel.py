@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.best_response.divided.compiled import inner, kernel
 from scheduling.model.types import Floats, Ints
-from scheduling.offline.compiled import inner, kernel
 
 ENOUGH = 1.0 - 1e-9
 """A job with this much of its work done is complete: sums of doubles may not make a job late that is not."""

@@ -4,5 +4,5 @@ from pathlib import Path
 
 from scheduling.solvers.numba_tools import Compiler
 
-_COMPILER = Compiler(*sorted(Path(__file__).parent.glob("fluid*.py")))
+_COMPILER = Compiler(Path(__file__).parent / "kernel.py")
 kernel, inner = _COMPILER.kernel, _COMPILER.inner
