@@ -22,7 +22,7 @@ help:
 	@echo "make demo        eight markets with streams of bids, at http://127.0.0.1:8000"
 	@echo "                 PORT=8001  SEED=7  ONCE=1 (a fixed number of bids, a table, exit)  TRACE=file.csv (Philly)"
 	@echo "make demo-reset  forget the demo's data"
-	@echo "make serve       the server and its in-process worker, without the feeder"
+	@echo "make serve       the server and its worker, without the feeder"
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, a minute"
 	@echo "make up-slurm    as root: a Slurm of three servers on this machine, to try the engine slurm"

@@ -1,9 +1,8 @@
 """The ASGI entry point."""
 
 import os
-import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import django
 from asgiref.sync import sync_to_async
@@ -15,16 +14,12 @@ from django.utils.functional import LazyObject
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
-from cluster import memory  # noqa: E402
+from cluster import memory, threads  # noqa: E402
 from cluster.addresses import address_of  # noqa: E402
 from web.problems import busy  # noqa: E402 (needs the app registry)
 from web.seats import Callers, Seats, Visit  # noqa: E402
 
-SWITCH_S: Final = 0.0005
-"""Time that a computing thread keeps the interpreter from other threads. A request releases it at each query, and
-by default would wait ten times as long for it: with two other threads at work, a page of 50 ms took half a second.
-"""
-sys.setswitchinterval(SWITCH_S)
+threads.take_short_turns()
 memory.share_between_threads()
 
 Receive = Callable[[], Awaitable[Any]]

@@ -1,4 +1,4 @@
-"""The Celery application: over Redis, or in memory inside the web process."""
+"""The Celery application: over Redis, or in the memory of the worker of `manage.py serve`."""
 
 import os
 

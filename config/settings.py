@@ -1,4 +1,4 @@
-"""Settings. The embedded default is one process on one machine: SQLite and an in-process worker.
+"""Settings. The default is one command on one machine: SQLite, a web process and its worker.
 
 DATABASE_URL and REDIS_URL turn the same code into web and worker processes on Postgres and Redis.
 """
@@ -46,7 +46,7 @@ for proxy in PROXIES:
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
 REDIS_URL = os.environ.get("REDIS_URL", "")
 EMBEDDED = not REDIS_URL
-"""True when the worker runs inside the web process and no broker is installed."""
+"""True when `manage.py serve` starts the worker itself and no broker is installed."""
 HAS_OWN_KEY = bool(SECRET_KEY)
 if not HAS_OWN_KEY:
     if not EMBEDDED:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 
 from auctions.engine.markets import open_market
 from auctions.models import Market
+from cluster.database.sqlite3 import line
 from cluster.documents import import_cluster
 from cluster.models import Cluster
 from cluster.operators import ensure_operator_group
@@ -20,6 +21,8 @@ from demo.scenarios import Scenario
 
 OTHERS = ("ada", "ben", "cleo", "dan")
 """They send most bids of the stream, so that the bidder sees hidden bids of others, and sums over several owners."""
+BESIDE = ("-wal", "-shm", *line.ENDS)
+"""Ends of the names of files that are made beside a database."""
 LOGINS = ("operator", "bidder", *OTHERS)
 
 
@@ -48,7 +51,7 @@ def passwords(var: Path) -> dict[str, str]:
 
 def forget(var: Path, database: Path) -> None:
     """Delete the demo's SQLite file and passwords."""
-    for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm")), var / "demo.json"):
+    for path in (database, *(database.with_name(database.name + end) for end in BESIDE), var / "demo.json"):
         path.unlink(missing_ok=True)
 
 

@@ -59,6 +59,11 @@ def wait_until(done: Callable[[], bool], *, what: str, seconds: float = START_S,
         time.sleep(every)
 
 
+def children(process: int) -> list[int]:
+    """Return the processes that the main thread of a process has started, in this order."""
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
 def answers(port: int) -> bool:
     """Whether something listens on a loopback port."""
     with socket.socket() as probe:

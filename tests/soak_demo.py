@@ -3,21 +3,20 @@
 Three viewers open a page of a market every two seconds, with all that the page fetches, and each keeps an event stream
 open; 50 bids come at once every twenty seconds; a health check asks every second. No answer may be a failure of the
 server and every bid is decided. A long run, on a machine of two cores that is idle otherwise, is also judged by its
-times and by the memory of the server: 99 % of answers take less than 300 ms, and memory levels off.
+times and by the memory of the server's processes: 99 % of answers take less than 300 ms, and memory levels off.
 """
 
 import argparse
 import json
 import os
 import re
-import resource
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 import requests
 
-from tests.processes import Process, free_port, python_env, wait_until
+from tests.processes import Process, children, free_port, python_env, wait_until
 
 VIEWERS: Final = ("operator", "bidder", "ada")
 EVERY_S: Final = 2.0
@@ -85,9 +84,9 @@ class Soak:
     seconds: float
     answers: list[Answer] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds after the beginning, and MB that the server holds."""
-    cpu_s: float = 0.0
-    """Processor time of the server."""
+    """Seconds after the beginning, and MB that the server's processes hold."""
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    """Processor time of the server's processes, by name."""
     bids: int = 0
     """Sent at once, by 50."""
     undecided: int = 0
@@ -137,7 +136,8 @@ class Soak:
         yield "longest: " + ", ".join(f"{a.path} {a.seconds:.1f} s (at {a.at:.0f} s)" for a in slowest)
         statuses = Counter(a.status for a in self.answers)
         yield "status: " + ", ".join(f"{status or 'none'} x {n}" for status, n in sorted(statuses.items()))
-        yield f"server: {self.cpu_s:.0f} s of processor time in {self.seconds:.0f} s; {self.bids} bids came by {BULK}"
+        used = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.cpu_s.items())
+        yield f"processor time in {self.seconds:.0f} s: {used}; {self.bids} bids came by {BULK}"
         steps = self.memory[:: max(1, len(self.memory) // 8)]
         course = ", ".join(f"{mb:.0f}" for _, mb in [*steps, *self.memory[-1:]])
         yield f"memory: {course} MB; {self.growth:+.1%} over the later half"
@@ -256,10 +256,15 @@ def _check_health(visitor: Visitor, until: threading.Event) -> None:
         visitor.ask("/healthz")
 
 
-def _measure(server: int, found: Soak, began: float, until: threading.Event) -> None:
+def _measure(processes: Collection[int], found: Soak, began: float, until: threading.Event) -> None:
     while not until.wait(MEMORY_EVERY_S):
-        pages = int(Path(f"/proc/{server}/statm").read_text().split()[1])
-        found.memory.append((time.monotonic() - began, pages * resource.getpagesize() / 1e6))
+        found.memory.append((time.monotonic() - began, sum(map(_memory_mb, processes))))
+
+
+def _memory_mb(process: int) -> float:
+    """Return what a process holds; of memory that it shares with others, its share."""
+    rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+    return int(rollup.partition("\nPss:")[2].split()[0]) / 1000
 
 
 def _cpu_s(process: int) -> float:
@@ -273,8 +278,8 @@ class Demo:
     """A demo that runs."""
 
     base: str
-    server: int
-    """The number of its server's process."""
+    server: dict[str, int]
+    """The numbers of its server's processes, by name."""
     passwords: dict[str, str]
     bodies: dict[str, Any]
     """Submit a bid to each market, as the demo prints it for manual bids."""
@@ -289,12 +294,14 @@ def demo(var: Path) -> Iterator[Demo]:
     try:
         wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
         assert process.alive, process.text()
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        servers = [int(pid) for pid in children if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(servers) == 1, f"of the demo's processes {children} these serve: {servers}"
+        servers = [pid for pid in children(process.pid) if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(servers) == 1, f"these of the demo's processes serve: {servers}"
+        wait_until(lambda: len(children(servers[0])) == 2, what="the worker")
+        web, worker = children(servers[0])
         bodies = {name: json.loads(body) for name, body in BY_HAND.findall(process.text())}
         passwords = json.loads((var / "demo.json").read_text())
-        yield Demo(f"http://127.0.0.1:{port}", servers[0], passwords, bodies)
+        server = {"supervisor": servers[0], "web": web, "worker": worker}
+        yield Demo(f"http://127.0.0.1:{port}", server, passwords, bodies)
     finally:
         process.popen.send_signal(signal.SIGTERM)
         process.end(30.0)
@@ -308,11 +315,11 @@ def run(var: Path, *, seconds: float) -> Soak:
         warm.take_token("operator", world.passwords["operator"])
         wait_until(lambda: all(_decides(warm, market) for market in markets), what="a decision in every market")
         found, began, until = Soak(seconds), time.monotonic(), threading.Event()
-        used_s = _cpu_s(world.server)
+        used_s = {name: _cpu_s(pid) for name, pid in world.server.items()}
         visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
         visitors["bulk"].take_token("ada", world.passwords["ada"])
         work: list[Callable[[], None]] = [
-            partial(_measure, world.server, found, began, until),
+            partial(_measure, world.server.values(), found, began, until),
             partial(_check_health, visitors["health"], until),
             partial(_bulk, visitors["bulk"], found, world.bodies, until),
         ]
@@ -325,7 +332,7 @@ def run(var: Path, *, seconds: float) -> Soak:
             thread.start()
         time.sleep(seconds)
         until.set()
-        found.cpu_s = _cpu_s(world.server) - used_s
+        found.cpu_s = {name: _cpu_s(pid) - used_s[name] for name, pid in world.server.items()}
         for thread in threads:
             thread.join(LONGEST_ANSWER_S)
         found.undecided = _undecided(warm, markets)

@@ -1,6 +1,7 @@
 """Wake workers when work waits; without a broker the periodic sweep finds the work."""
 
 import logging
+from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final
 
@@ -13,6 +14,12 @@ from cluster.database.waiting import never_in_transaction
 BROKER_REST_S: Final = 5.0
 """Seconds without further wake-ups after a failed one: the sweep finds the waiting work."""
 
+Carry = Callable[[str, tuple[object, ...], dict[str, Any]], None]
+"""Takes the name of a task, its arguments and the options of its message to a worker."""
+
+carry: Carry | None = None
+"""A web process that has a worker beside it sends wake-ups through this function, and not through a broker."""
+
 log = logging.getLogger(__name__)
 _resting_until = 0.0
 
@@ -22,12 +29,16 @@ def wake(task: str, *args: object, **options: Any) -> None:
 
     The task is addressed by its name, because its module imports the callers.
     """
-    transaction.on_commit(lambda: _publish(task, *args, **options), robust=True)
+    transaction.on_commit(lambda: publish(task, *args, **options), robust=True)
 
 
-def _publish(task: str, *args: object, **options: Any) -> None:
+def publish(task: str, *args: object, **options: Any) -> None:
+    """Let a worker run the task now; nothing happens if that is impossible, since the sweep finds the work."""
     global _resting_until
     never_in_transaction("A broker")
+    if carry is not None:
+        carry(task, args, options)
+        return
     if monotonic() < _resting_until:
         return
     try:

@@ -2,8 +2,9 @@
 
 `python -m auctions.kernels.compiling rigid.search rigid.tables` writes a line of JSON for each part that is stored on
 disk, and `{"ready": true}` when all are. If several such processes run, each takes a part that no other process
-compiles at the moment, and waits for the others at the end. A process that only waits, or finds its parts on disk, does
-not load the compiler.
+compiles at the moment, and waits for the others at the end. With `--follow` as the first argument it takes the parts in
+their order and waits for each, so that it comes last. A process that only waits, or finds its parts on disk, does not
+load the compiler.
 """
 
 import fcntl
@@ -28,9 +29,13 @@ OF_A_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer"
 """Lines of that file that identify the processor for which machine code is compiled."""
 
 
-def command(parts: Iterable[str]) -> tuple[str, ...]:
+FOLLOW = "--follow"
+"""The first argument of a process that waits for others that compile the same parts."""
+
+
+def command(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the command of a process that compiles these parts (`scheduling.kernels.parts_of`) in their order."""
-    return (sys.executable, "-m", "auctions.kernels.compiling", *parts)
+    return (sys.executable, "-m", "auctions.kernels.compiling", *arguments)
 
 
 def cache_folder() -> Path:
@@ -114,11 +119,23 @@ def compile_all(parts: Iterable[str]) -> None:
         pass
 
 
-def main(parts: Sequence[str]) -> None:
+def follow(parts: Iterable[str]) -> Iterator[str]:
+    """Wait for each of these parts in their order, and compile it if no other process has; yield its name."""
+    for part in parts:
+        with turn(part, wait=True):
+            pass
+        if not is_kept(part):
+            compile_part(part)
+        yield part
+
+
+def main(arguments: Sequence[str]) -> None:
     """Print a line for each part when it is done."""
     gc.set_threshold(*SELDOM)
+    parts = [part for part in arguments if part != FOLLOW]
     kept = [part for part in parts if is_kept(part)]
-    for part in chain(kept, compile_each(part for part in parts if part not in kept)):
+    missing = [part for part in parts if part not in kept]
+    for part in chain(kept, follow(missing) if FOLLOW in arguments else compile_each(missing)):
         _report({"part": part})
     _report({"ready": True})
 

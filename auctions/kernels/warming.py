@@ -1,8 +1,9 @@
 """Load kernels into a server that already answers: first those of open markets, others on request.
 
-Two separate processes compile, because compiling in the server would delay every page; the server then loads the
-result. Until a market's kernels are loaded, a quote is answered with an error that says so, and bids wait. Other
-markets are not affected. A process without a `Warming`, such as a worker, compiles what it needs itself.
+Two separate processes compile, because compiling in the server would delay every page; the server and its worker, which
+has a process of its own, then load the result. Until a market's kernels are loaded, a quote is answered with an error
+that says so, and bids wait. Other markets are not affected. A process without a `Warming`, such as a worker of a larger
+installation, compiles what it needs itself.
 """
 
 import json
@@ -37,8 +38,10 @@ class Warming:
     on_ready: Callable[[], None] = staticmethod(lambda: None)
     """Called after each group is loaded, in a separate thread."""
 
-    def __init__(self, groups: Iterable[Group] = ()) -> None:
+    def __init__(self, groups: Iterable[Group] = (), *, follows: bool = False) -> None:
+        """Request these groups; a process that follows leaves compiling to another one that requests the same."""
         global _current
+        self._follows = follows
         self._asked: set[Group] = set()
         self._ready: set[Group] = set()
         self._changed = Condition()
@@ -74,8 +77,8 @@ class Warming:
             self._asked.update(new)
             reader, writer = os.pipe()
             parts = kernels.parts_of(new)
-            for _ in range(min(SIDE_BY_SIDE, len(parts))):
-                command = compiling.command(parts)
+            for _ in range(1 if self._follows else min(SIDE_BY_SIDE, len(parts))):
+                command = compiling.command([compiling.FOLLOW, *parts] if self._follows else parts)
                 self._children.append(subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=writer))  # noqa: S603
             os.close(writer)
         Thread(target=self._follow, args=(new, reader), name="warming", daemon=True).start()

@@ -1,1 +1,1 @@
-"""Parts of the service's processes: the embedded worker, health, errors of tasks."""
+"""Parts of the service's processes: those of `serve`, health, errors of tasks."""

@@ -1,7 +1,9 @@
-"""The market's worker and its beat as threads of one process: no broker, nothing to install."""
+"""The worker of `manage.py serve`: Celery's worker and beat as threads of one process, and a broker in its memory."""
 
+import select
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Thread
 
 from celery import Celery
@@ -9,6 +11,13 @@ from celery.app import app_or_default
 from celery.beat import Scheduler, Service
 from celery.worker import WorkController
 from celery.worker import state as worker_state
+from django.db import connection
+
+from auctions.domain import waking
+from auctions.engine import decision_queue
+from auctions.kernels.warming import Warming, groups_of_open_markets
+from auctions.runtime.supervisor import PULSE_S, Link
+from cluster import memory, threads
 
 CONCURRENCY = 5
 """One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
@@ -18,9 +27,36 @@ LONGEST_STOP_S = 20.0
 """Time that a stop waits for the decision under way, whose transaction would otherwise be rolled back."""
 
 
+def load() -> None:
+    """Import all tasks: processes that are forked afterwards have them."""
+    app_or_default().loader.import_default_modules()
+
+
+def work(link: Link) -> None:
+    """Decide bids until the web process has ended, and give signs of life; exit with status 1 if a thread has died."""
+    threads.take_short_turns()
+    memory.give_back_now_and_then()
+    with closing(Warming(follows=True)) as warm:
+        warm.on_ready = decision_queue.wake_all
+        warm.ask(groups_of_open_markets())
+        connection.close()  # this thread reads nothing more
+        with running() as started:
+            while True:
+                link.beat()
+                if not all(thread.is_alive() for thread in started):
+                    sys.exit(1)
+                if not select.select([link.worker], [], [], PULSE_S)[0]:
+                    continue
+                wake_up = link.read()
+                if wake_up is None:
+                    return
+                task, args, options = wake_up
+                waking.publish(task, *args, **options)
+
+
 @contextmanager
-def running(app: Celery | None = None) -> Iterator[None]:
-    """Decide bids in threads of this process while the block runs."""
+def running(app: Celery | None = None) -> Iterator[list[Thread]]:
+    """Decide bids in threads of this process while the block runs; yield the threads."""
     app = app or app_or_default()
     app.loader.import_default_modules()
     worker = WorkController(
@@ -41,7 +77,7 @@ def running(app: Celery | None = None) -> Iterator[None]:
     worker_thread.start()
     beat_thread.start()
     try:
-        yield
+        yield [worker_thread, beat_thread]
     finally:
         beat.stop()
         setattr(worker_state, "should_stop", 0)  # noqa: B010 (its type is only known as None)

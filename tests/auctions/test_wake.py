@@ -85,7 +85,7 @@ def test_a_broker_that_failed_is_tried_again_after_its_rest(market: Market, monk
     monkeypatch.setattr(waking, "monotonic", lambda: readings[-1])
     for reading in (1000.0, 1000.0 + waking.BROKER_REST_S - 0.5, 1000.0 + waking.BROKER_REST_S):
         readings.append(reading)
-        waking._publish("auctions.tasks.decide_market", market.pk)
+        waking.publish("auctions.tasks.decide_market", market.pk)
     assert tried == [1000.0, 1000.0 + waking.BROKER_REST_S]
 
 

@@ -1,10 +1,12 @@
 """Kernels on their way into a server: which come first, who waits for which, and what is said meanwhile."""
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 
 import pytest
@@ -306,6 +308,37 @@ def test_a_part_that_another_process_compiles_comes_last(tmp_path: Path, monkeyp
         each = compiling.compile_each(["queues", "fluid", "bounds"])
         assert [next(each), next(each)] == ["fluid", "bounds"]
     assert list(each) == ["queues"]
+
+
+def test_a_process_that_follows_compiles_nothing_that_another_one_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    compiled: list[str] = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "compile_part", compiled.append)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    follower = Thread(target=compiling.main, args=([compiling.FOLLOW, "queues", "fluid"],))
+    with compiling.turn("queues", wait=True):
+        follower.start()
+        follower.join(0.1)
+        assert follower.is_alive(), "it takes no other part meanwhile"
+        assert compiled == []
+        (tmp_path / "queues.kept").write_text(compiling.made_of())
+    follower.join()
+    assert compiled == ["fluid"]
+    assert capfd.readouterr().out.splitlines() == ['{"part": "queues"}', '{"part": "fluid"}', '{"ready": true}']
+
+
+def test_a_worker_beside_a_server_has_one_process_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def command(arguments: Iterable[str]) -> tuple[str, ...]:
+        commands.append(tuple(arguments))
+        return ("sleep", "60")
+
+    monkeypatch.setattr(compiling, "command", command)
+    warming.Warming((kernels.QUEUES, kernels.FLUID), follows=True).close()
+    assert commands == [(compiling.FOLLOW, "queues", "fluid")]
 
 
 def test_kernels_are_kept_elsewhere_where_the_sources_are_not_this_users(

@@ -1,8 +1,10 @@
-"""Within a process, threads get SQLite's write lock in the order in which they asked for it."""
+"""Threads get SQLite's write lock in the order in which they asked for it, and processes in turns."""
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -13,7 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 
 from cluster.database import limits
 from cluster.database.sqlite3.base import DatabaseWrapper
-from cluster.database.sqlite3.line import Turn
+from cluster.database.sqlite3.line import ENDS, Turn
 from tests.processes import wait_until
 
 THREADS = 8
@@ -129,6 +131,62 @@ def test_who_has_waited_in_line_waits_for_later_locks_as_long_as_ever(
         end(other)
         (found,) = other.connection.execute("PRAGMA busy_timeout").fetchone()
         assert found == 30_000
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Lock a file as another process does: a file that is opened again is locked apart from this process's own."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
+
+
+@pytest.mark.parametrize("end_of_name", ENDS)
+def test_a_process_waits_while_another_one_has_its_turn_or_is_next(path: str, end_of_name: str) -> None:
+    with closing(connect(path)) as mine:
+        begin(mine)
+        end(mine)
+        thread = Thread(target=begin, args=(mine,))
+        with locked(path + end_of_name):
+            thread.start()
+            thread.join(0.1)
+            assert thread.is_alive(), "the lock of the database itself is free"
+        thread.join()
+        with pytest.raises(BlockingIOError), locked(path + ENDS[0]):
+            pass
+        end(mine)
+        with locked(path + ENDS[0]), locked(path + ENDS[1]):  # both are free again
+            pass
+
+
+def test_a_process_that_keeps_its_turn_makes_the_database_busy_for_others(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(lock=0.1))
+    with closing(connect(path)) as mine, closing(sqlite3.connect(path, isolation_level=None)) as outside:
+        begin(mine)
+        end(mine)
+        with locked(path + ENDS[0]):
+            outside.execute("BEGIN IMMEDIATE")
+            with pytest.raises(OperationalError, match="locked"):
+                begin(mine)
+            outside.execute("ROLLBACK")
+        begin(mine)
+        end(mine)
+
+
+def test_where_no_file_can_be_made_the_lock_alone_decides(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "open", fail)
+    with closing(connect(path)) as mine:
+        begin(mine)
+        end(mine)
+    assert Turn.waiting(path) == 0
 
 
 def test_a_connection_that_is_closed_in_a_transaction_leaves_the_line(path: str) -> None:

@@ -128,7 +128,7 @@ def test_the_limits_of_postgres_are_options_of_its_session() -> None:
 @pytest.mark.parametrize(
     "wait",
     [
-        lambda: waking._publish("task"),
+        lambda: waking.publish("task"),
         lambda: Process(["true"]),
         lambda: never_in_transaction("Anything"),
     ],

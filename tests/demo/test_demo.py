@@ -15,7 +15,7 @@ from demo.run import DemoError, choose_port
 from demo.scenarios import SCENARIOS, TRAINING
 from tests.conftest import Tables
 from tests.forks import libraries
-from tests.processes import Process, free_port, python_env, wait_until
+from tests.processes import Process, children, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -74,12 +74,13 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path, make_tabl
     try:
         wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
         assert process.alive, process.text()
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert children
+        server = children(process.pid)[0]
+        wait_until(lambda: len(children(server)) == 2, what="a web process and a worker")
+        started = [*children(process.pid), *children(server)]
         os.kill(process.pid, signal.SIGINT)
         assert process.popen.wait(30) == 0, process.text()
         assert "carries on" in process.text()
-        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+        assert not [child for child in started if Path(f"/proc/{child}").exists()]
     finally:
         process.end()
 

@@ -15,7 +15,7 @@ from tests.processes import Process
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Iterator[str]:
-    """Address of a server with its in-process worker and a filled market."""
+    """Address of a server with its own worker and a filled market."""
     if not browsers.present():
         missing("Chromium", install=browsers.INSTALL)
     var = tmp_path_factory.mktemp("served")

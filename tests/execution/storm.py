@@ -40,7 +40,7 @@ from tests.execution.promises import assert_nothing_ran_elsewhere
 from tests.faults.installation import start_web
 from tests.forks import project
 from tests.processes import Process as Child
-from tests.processes import free_port, wait_until
+from tests.processes import children, free_port, wait_until
 
 SLOT_S: Final = {False: 3.0, True: 5.0}
 """Length of a slot without and with Slurm, seconds."""
@@ -189,7 +189,9 @@ class Storm:
             "outer shim": lambda: self.some(self.shims(0)),
             "inner shim": lambda: self.some(self.shims(1)),
             "executor": lambda: self.executors[-1].pid,
-            "web": lambda: self.web.pid,
+            "server": lambda: self.web.pid,
+            "web": lambda: self.served(0),
+            "decisions": lambda: self.served(1),
         }
         if self.slurm is not None:
             kinds |= {"slurmd": lambda: self.daemon(str(self.rng.choice(small_slurm.SERVERS)))}
@@ -209,13 +211,17 @@ class Storm:
             self.take_lease()
             self.start_executor()
         if number is signal.SIGKILL:
-            if kind == "web":
+            if kind in ("server", "web"):
                 self.web.end()
                 self.web = self.started(start_web(self.port, self.env, self.directory / "web.log"))
             if kind.startswith("slurm"):
                 self.restart_daemon(kind, pid)
         end = time.monotonic() + float(self.rng.uniform(0.3, 2.5))
         self.wait("the next fault", lambda: time.monotonic() > end)
+
+    def served(self, number: int) -> int | None:
+        """One of the server's processes: that of pages, or the worker that decides; None if it is not there."""
+        return dict(enumerate(children(self.web.pid))).get(number)
 
     def take_lease(self) -> None:
         """Let the lease be over. An executor that was frozen in a transaction goes on first."""

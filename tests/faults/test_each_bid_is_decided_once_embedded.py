@@ -1,7 +1,7 @@
-"""Each bid is decided once: hundreds of bids by eight clients, on SQLite with the worker inside the web process.
+"""Each bid is decided once: hundreds of bids by eight clients, on SQLite, and a server with its own worker.
 
 `crowd.assert_each_bid_decided_once` counts the decision events, the receipts and the decisions of the replay. Each
-count must equal the number of bids, so a second decision of any bid fails these tests. One test kills the process
+count must equal the number of bids, so a second decision of any bid fails these tests. One test kills the server
 while it decides. `test_each_bid_is_decided_once_services.py` tests the larger installation.
 """
 

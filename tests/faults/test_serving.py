@@ -1,5 +1,7 @@
-"""A web process on SQLite: the health check under load, a write lock of another process, and its end."""
+"""A server on SQLite: the health check under load, a write lock of another process, and the ends of its processes."""
 
+import fcntl
+import os
 import re
 import signal
 import sqlite3
@@ -15,11 +17,12 @@ from typing import Final
 import pytest
 import requests
 
+from cluster.database.sqlite3 import line
 from tests.conftest import Tables
 from tests.faults import crowd
 from tests.faults.installation import shell, start_web
 from tests.faults.streams import session_of, streams
-from tests.processes import DATABASE, Process, free_port, python_env, wait_until
+from tests.processes import DATABASE, Process, children, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +39,7 @@ QUICK_S: Final = 2.0
 """A health check gives up after four."""
 SOON_S: Final = 8.0
 """For a process to end, on a busy machine; it has three for its requests."""
+SELDOM_SWEPT: Final = {"SHADOWPRICE_SWEEP_S": "3600"}
 NO_WORKER: Final = {"REDIS_URL": "redis://127.0.0.1:1/0", "SHADOWPRICE_SECRET_KEY": "only for this test"}
 """A web process that decides nothing itself, and nobody else does."""
 
@@ -55,6 +59,10 @@ class Market:
     def bids(self) -> int:
         """That are stored."""
         return self.ask("SELECT count(*) FROM auctions_bid")
+
+    def undecided(self) -> int:
+        """Bids that wait for a decision."""
+        return self.ask("SELECT count(*) FROM auctions_bid WHERE state = 'submitted'")
 
     def guesses(self) -> int:
         """That were counted."""
@@ -182,3 +190,60 @@ def test_a_server_that_is_asked_to_end_answers_who_waits_ends_streams_and_loses_
         heir.popen.send_signal(signal.SIGTERM)
         assert heir.popen.wait(SOON_S) == 0, heir.text()
     assert market.bids() == 1
+
+
+def decide(session: requests.Session, address: str, label: int) -> None:
+    """Submit a bid, and wait until it is decided."""
+    answer = session.post(
+        f"{address}{CLUSTER}/bids", json=crowd.body_of(0, label), headers={"Prefer": "wait=20"}, timeout=60
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def test_a_bid_is_decided_though_the_worker_was_killed_and_nothing_outlives_a_killed_server(market: Market) -> None:
+    with served(market, **SELDOM_SWEPT) as (process, address), bidder(market, 0) as session:
+        decide(session, address, 1)
+        _, first = children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        decide(session, address, 2)
+        decide(session, address, 3)  # it was woken: the next sweep is in an hour
+        web, second = children(process.pid)
+        assert second != first
+        assert session.get(f"{address}/healthz", timeout=60).status_code == 200
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(lives, (web, second))), what="the end of both", seconds=SOON_S)
+
+
+def writes(market: Market) -> bool:
+    """Whether it is the turn of a process of the server to write."""
+    with (market.directory / f"{DATABASE}{line.ENDS[0]}").open() as turn:
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def lives(process: int) -> bool:
+    """Whether a process runs, and has not only left its number behind."""
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_a_server_that_is_asked_to_end_ends_after_the_decision_under_way(market: Market) -> None:
+    with served(market, **SELDOM_SWEPT) as (process, address), bidder(market, 0) as session:
+        decide(session, address, 1)
+        _, worker = children(process.pid)
+        os.kill(worker, signal.SIGSTOP)
+        assert session.post(f"{address}{CLUSTER}/bids", json=crowd.body_of(0, 2), timeout=60).status_code == 202
+        with market.locked():
+            os.kill(worker, signal.SIGCONT)
+            wait_until(lambda: writes(market), what="a decision that waits for the lock")
+            process.popen.send_signal(signal.SIGTERM)
+            time.sleep(1.0)
+            assert process.alive
+            assert market.undecided() == 1
+        assert process.popen.wait(SOON_S) == 0, process.text()
+        assert market.undecided() == 0

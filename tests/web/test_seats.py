@@ -12,7 +12,8 @@ from asgiref.sync import AsyncToSync, SyncToAsync
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from config.asgi import SWITCH_S, Handler
+from cluster.threads import SWITCH_S
+from config.asgi import Handler
 from web import seats
 from web.seats import Callers, Seats
 

@@ -1,21 +1,24 @@
-"""`manage.py serve`: pages, REST and the market's worker in one process."""
+"""`manage.py serve`: pages and REST, and without a broker also the market's worker."""
 
+import os
 import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from auctions.engine import decision_queue
+from auctions.domain import waking
 from auctions.kernels.warming import Warming, groups_of_open_markets
-from auctions.runtime import embedded
+from auctions.runtime import embedded, health, supervisor
+from auctions.runtime.supervisor import Link
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
@@ -44,9 +47,9 @@ class Server(uvicorn.Server):
 
 
 class Command(BaseCommand):
-    """Serve until SIGINT or SIGTERM; both end every thread."""
+    """Serve until SIGINT or SIGTERM; both end every process."""
 
-    help = "Serve pages and REST; without REDIS_URL, decide bids in the same process."
+    help = "Serve pages and REST; without REDIS_URL, a second process decides bids."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the address and the port."""
@@ -61,11 +64,31 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run uvicorn in the main thread, which is where signals arrive."""
+        """Run the processes."""
         if not settings.HAS_OWN_KEY and options["host"] not in LOOPBACK:
             raise CommandError(
                 f"--host: expected this machine unless SHADOWPRICE_SECRET_KEY is set, got {options['host']}"
             )
+        if not settings.EMBEDDED:
+            self._serve(options, sys.stdin)
+            return
+        embedded.load()
+        connection.close()
+        # A process that is forked gets another standard input.
+        with os.fdopen(os.dup(0)) if options["wait"] else open(os.devnull) as line:
+            supervisor.run(partial(self._serve_or_exit, options, line), embedded.work)
+
+    def _serve_or_exit(self, options: dict[str, Any], line: IO[str], link: Link) -> None:
+        try:
+            self._serve(options, line, link)
+        except CommandError as error:
+            sys.exit(f"CommandError: {error}")
+
+    def _serve(self, options: dict[str, Any], line: IO[str], link: Link | None = None) -> None:
+        """Run uvicorn in the main thread, which is where signals arrive; `link` leads to this server's own worker.
+
+        With `--wait` it begins after a line from `line`.
+        """
         memory.share_between_threads()
         server = Server(
             uvicorn.Config(
@@ -85,20 +108,20 @@ class Command(BaseCommand):
         with closing(Warming()) as warm:
             if options["wait"]:
                 warm.ask(group for name in options["wait"] for group in needed_by(make_policy(name, {})))
-                if not _should_serve():
+                if not _should_serve(line):
                     return
-            if settings.EMBEDDED:
-                warm.on_ready = decision_queue.wake_all
             # Pages are up at once; each market decides once its kernels are here.
             warm.ask(groups_of_open_markets())
             connection.close()  # the main thread reads nothing more
-            with embedded.running() if settings.EMBEDDED else nullcontext():
-                server.run()
+            if link is not None:
+                waking.carry, health.worker_is_silent = link.wake, link.is_silent
+                link.open()
+            server.run()
         if not server.started:
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
 
 
-def _should_serve() -> bool:
+def _should_serve(line: IO[str]) -> bool:
     """Wait for a line; return False if the process that sets up the database ends without one, or ends this process."""
 
     def stop(_number: int, _frame: object) -> None:
@@ -106,7 +129,7 @@ def _should_serve() -> bool:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return bool(sys.stdin.readline())
+        return bool(line.readline())
     except KeyboardInterrupt:
         return False
     finally:
