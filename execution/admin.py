@@ -1,7 +1,8 @@
 """Execution in the admin: operators configure it and register programs; what ran is read-only."""
 
 import json
-from typing import Any
+import os
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -9,7 +10,7 @@ from django.http import HttpRequest
 
 from auctions.admin.base import ReadOnlyAdmin
 from cluster.models import Cluster, Server
-from execution import archives, overviews
+from execution import archives, overviews, programs
 from execution.archives import LARGEST_ARCHIVE
 from execution.models import (
     OVER,
@@ -25,9 +26,17 @@ from execution.models import (
 )
 from execution.places import archive_file
 
+FIRST_UID: Final = 200_000
+"""Suggested beginning of the numbers of system users, above those of people and services."""
+
 
 class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
     """The execution of a cluster; each field that is wrong, or that cannot change now, has its own message."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is None and os.geteuid() == 0:  # the executor may run as root, too
+            self.initial.setdefault("first_uid", FIRST_UID)
 
     def clean(self) -> dict[str, Any]:
         """Check fields against others, and against what runs."""
@@ -44,6 +53,11 @@ class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
             if strange := sorted(data["addresses"].keys() - known):
                 words = f"Expected names of servers of {cluster.name}, got {', '.join(strange)}."
                 problems.append(("addresses", words))
+        if data.get("own_programs") and not data.get("first_uid") and not data.get("users_trust_each_other"):
+            words = (
+                "Expected first_uid, or that users trust each other, got neither: programs of all users would run as"
+            )
+            problems.append(("own_programs", f"{words} one system user, and could read and change each other's files."))
         path = data.get("slurm_configuration", "")
         if path and not path.startswith("/"):
             problems.append(("slurm_configuration", f"Expected a whole path, which begins with /, got {path}."))
@@ -80,21 +94,22 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """The execution of clusters, and what runs there now."""
 
     form = ExecutionForm
-    list_display = ["cluster", "is_on", "engine", "executor", "trainings", "processes", "late"]
+    list_display = ["cluster", "is_on", "engine", "executor", "trainings", "alive", "late"]
     list_filter = ["is_on", "engine"]
     list_select_related = ["cluster"]
     # Deleting several at once would pass over `has_delete_permission` of each.
     actions = None
     fieldsets = [
-        (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "memory_mb"]}),
-        ("Users and servers", {"fields": ["first_uid", "addresses"]}),
+        (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses"]}),
+        ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other"]}),
+        ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb"]}),
         ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),
-        ("Now", {"fields": ["executor", "trainings", "processes", "late"]}),
+        ("Now", {"fields": ["executor", "trainings", "alive", "late"]}),
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Execution | None = None) -> Any:
         """A row never moves to another cluster; what runs is shown."""
-        shown = ["executor", "trainings", "processes", "late"]
+        shown = ["executor", "trainings", "alive", "late"]
         return shown if obj is None else ["cluster", *shown]
 
     def has_delete_permission(self, request: HttpRequest, obj: Execution | None = None) -> bool:
@@ -112,7 +127,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return _counts(overviews.trainings_by_state(execution)) if execution.pk else "-"
 
     @admin.display(description="processes alive")
-    def processes(self, execution: Execution) -> str:
+    def alive(self, execution: Execution) -> str:
         """Numbers of processes that have not ended, by server."""
         if not execution.pk:
             return "-"
@@ -165,6 +180,9 @@ class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
         if not self.errors and bool(path) == has_archive:
             got = "both" if path else "none"
             self.add_error("working_directory", f"Expected a directory or an archive, got {got}.")
+        name, cluster = self.cleaned_data.get("name"), self.cleaned_data.get("cluster")
+        if name and cluster and programs.is_taken(cluster, None, name):
+            self.add_error("name", f"Expected a name that no program of this cluster has, got {name}.")
         if archive and not self.errors:
             self.instance.archive_sha256 = archives.sha256_of(archive)
             self.instance.archive_bytes = len(archive)
@@ -177,14 +195,14 @@ class ProgramAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     form = ProgramForm
     fields = ["cluster", "name", "arguments", "working_directory", "archive", "environment", "is_open"]
-    list_display = ["name", "cluster", "command", "directory", "is_open"]
-    list_filter = ["cluster", "is_open"]
-    list_select_related = ["cluster"]
-    search_fields = ["name"]
+    list_display = ["name", "owner", "cluster", "command", "directory", "is_open"]
+    list_filter = ["cluster", "is_open", "owner"]
+    list_select_related = ["cluster", "owner"]
+    search_fields = ["name", "owner__username"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Program | None = None) -> Any:
         """Bids name it by cluster and name, so these stay."""
-        return [] if obj is None else ["cluster", "name", "archive_sha256", "archive_bytes"]
+        return [] if obj is None else ["cluster", "name", "owner", "archive_sha256", "archive_bytes"]
 
     def get_fields(self, request: HttpRequest, obj: Program | None = None) -> Any:
         """Show the archive, which stays as it is: bids name what is in it. Register another program for another one."""
@@ -192,7 +210,8 @@ class ProgramAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if obj is None:
             return fields
         own = ["archive_sha256", "archive_bytes"] if obj.archive_sha256 else ["working_directory"]
-        return [name for one in fields for name in (own if one == "working_directory" else [one]) if name != "archive"]
+        shown = [name for one in fields for name in (own if one == "working_directory" else [one]) if name != "archive"]
+        return [*shown, "owner"]
 
     def save_model(self, request: HttpRequest, obj: Program, form: Any, change: bool) -> None:
         """Store the archive before the row that names it."""

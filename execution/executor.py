@@ -20,7 +20,7 @@ from auctions.engine import jobs as market_jobs
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
-from execution import lease, records
+from execution import lease, programs, records
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
 from execution.engines.slurm import SlurmEngine
@@ -34,7 +34,6 @@ from execution.models import (
     GenerationState,
     Process,
     ProcessState,
-    Program,
     Training,
     TrainingState,
 )
@@ -150,9 +149,9 @@ class Executor:
         """Create the trainings of bids that name a program and hold machines for the first time."""
         known = set(Training.objects.filter(bid__in=wanted).values_list("bid_id", flat=True))
         new = Bid.objects.filter(pk__in=wanted.keys() - known, body__program__isnull=False)
-        for bid in new.select_related("market__cluster").order_by("sequence"):
+        for bid in new.select_related("market__cluster", "owner").order_by("sequence"):
             document = bid.body["program"]
-            program = Program.objects.filter(cluster=execution.cluster, name=document["name"]).first()
+            program = programs.named(execution.cluster, bid.owner, document["name"])
             if program is None:
                 _fail(bid, f"The program {document['name']} was removed before the job started.", Refund.UNDELIVERED)
             else:

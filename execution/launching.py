@@ -1,6 +1,7 @@
 """The launch of the processes of a generation, with all that they need on the servers."""
 
 import logging
+import os
 from collections.abc import Collection, Sequence
 
 from execution import archives, records
@@ -8,7 +9,7 @@ from execution.archives import BadArchive
 from execution.engines.base import Engine, EngineError
 from execution.models import Execution, Generation, Process, Training
 from execution.places import archive_file
-from execution.starting import directory_of, start_of, user_of
+from execution.starting import directory_of, refusal, start_of, user_of
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ def launch(
     for process in processes:
         if process.key in keys:
             try:
+                if problem := refusal(execution, is_root=os.geteuid() == 0):
+                    raise EngineError(problem)
                 _provide(execution, training, generation)
                 engine.launch(start_of(execution, training, generation, process, processes))
             except (EngineError, BadArchive) as error:

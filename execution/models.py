@@ -3,12 +3,14 @@
 from typing import Final
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
 from auctions.models import Bid
+from cluster import clock
 from cluster.models import NAME, Cluster, MachineType, Server
 
 MOST_ARGUMENTS: Final = 64
@@ -57,15 +59,49 @@ class Execution(models.Model):
         help_text="Seconds between SIGTERM and SIGKILL; a job is stopped this long before it gives its machines back.",
     )
     memory_mb = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Largest address space of one process, MB; empty for no limit."
+        null=True,
+        blank=True,
+        help_text="Largest address space of one process, MB; empty for no limit, as programs on GPUs need it: they"
+        " reserve far more than they use.",
     )
-
+    processes = models.PositiveIntegerField(
+        default=10_000,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Most processes and threads of a user on one server; empty for no limit. Only with first_uid.",
+    )
+    open_files = models.PositiveIntegerField(
+        default=4_096,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(16)],
+        help_text="Most files that one process has open; empty for no limit.",
+    )
+    file_mb = models.PositiveIntegerField(
+        default=100_000,
+        null=True,
+        blank=True,
+        help_text="Largest file that a process may write, MB; empty for no limit.",
+    )
     first_uid = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1_000), MaxValueValidator(2**31)],
         help_text="Processes of the user with key k run as system user first_uid + k, which needs an executor that runs"
         " as root; empty: as the executor's own user, for people who trust each other.",
+    )
+    allow_root = models.BooleanField(
+        default=False,
+        help_text="Whether programs may run as root, if the executor does and first_uid is empty; else none starts.",
+    )
+    own_programs = models.BooleanField(
+        default=False, help_text="Whether users may bring programs of their own, in archives."
+    )
+    users_trust_each_other = models.BooleanField(
+        default=False,
+        help_text="Whether users may bring programs without first_uid: programs of all users then run as one system"
+        " user, and can read and change each other's files.",
     )
 
     slurm_configuration = models.CharField(
@@ -87,6 +123,10 @@ class Execution(models.Model):
         constraints = [
             CheckConstraint(condition=Q(grace_s__gt=0, grace_s__lte=LONGEST_GRACE_S), name="execution_grace_in_range"),
             CheckConstraint(condition=Q(engine__in=EngineKind.values), name="execution_engine_known"),
+            CheckConstraint(
+                condition=Q(own_programs=False) | Q(first_uid__isnull=False) | Q(users_trust_each_other=True),
+                name="execution_own_programs_apart_or_trusted",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -97,6 +137,14 @@ class Program(models.Model):
     """A program that bids of a cluster may name. No shell reads its arguments."""
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="programs")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="programs",
+        help_text="The user who brought it, and whose bids alone may name it; null: registered by operators, for all.",
+    )
     name = models.CharField(max_length=60, validators=[NAME])
     arguments = models.JSONField(
         validators=[texts], help_text='The program and its first arguments, as a list: ["python3", "train.py"].'
@@ -112,11 +160,14 @@ class Program(models.Model):
     archive_bytes = models.PositiveIntegerField(default=0, help_text="Size of the archive.")
     environment = models.JSONField(default=dict, blank=True, validators=[environment])
     is_open = models.BooleanField(default=True, help_text="Whether new bids may name it.")
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            UniqueConstraint(fields=["cluster", "name"], name="program_name_once"),
+            UniqueConstraint(fields=["cluster", "name"], condition=Q(owner=None), name="program_name_once"),
+            UniqueConstraint(fields=["cluster", "owner", "name"], name="program_name_once_an_owner"),
+            CheckConstraint(condition=Q(owner=None) | Q(working_directory=""), name="program_of_a_user_has_archive"),
             CheckConstraint(
                 condition=Q(working_directory="") & ~Q(archive_sha256="")
                 | ~Q(working_directory="") & Q(archive_sha256=""),

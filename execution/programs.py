@@ -1,20 +1,197 @@
-"""The programs that bids may name."""
+"""The programs of a cluster: who may see, name, bring and close which one. Every interface follows these rules.
 
-from collections.abc import Mapping
+Operators register programs for all bidders. Where the operator of the cluster allows it, a bidder brings programs of
+its own, in archives, which it alone sees and names. A program is never changed by its owner: it is closed, and another
+one is brought.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q, QuerySet
 
-from cluster.models import Cluster
-from execution.models import Execution, Program
+from auctions.domain.errors import QuotaReached, WrongState
+from cluster import clock
+from cluster.models import NAME, Cluster
+from cluster.operators import is_operator
+from execution import archives
+from execution.archives import BadArchive
+from execution.models import Execution, Program, environment, texts
+from execution.places import archive_file
+from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+
+MOST_OPEN: Final = 20
+"""Open programs of one user on one cluster at most."""
+MOST_A_DAY: Final = 50
+"""Programs that one user may bring to one cluster in a day, those included that were closed."""
+LONGEST_ENVIRONMENT: Final = 10_000
+"""Characters of all variables of a user's program at most."""
+
+
+@dataclass(frozen=True)
+class NewProgram:
+    """A program that is brought or registered."""
+
+    name: str
+    arguments: Sequence[str]
+    archive: bytes = b""
+    working_directory: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def usable(cluster: Cluster, user: User | None) -> QuerySet[Program]:
+    """Return the programs that bids of a user may name, and that a bidder sees; None: those of any bidder."""
+    return Program.objects.filter(Q(owner=None) | Q(owner=user) if user else Q(owner=None), cluster=cluster)
+
+
+def visible(cluster: Cluster, viewer: User) -> QuerySet[Program]:
+    """Return the programs that a user may see: an operator sees those of all users."""
+    rows = Program.objects.filter(cluster=cluster) if is_operator(viewer) else usable(cluster, viewer)
+    return rows.select_related("owner", "cluster").order_by("-pk")
+
+
+def open_names(cluster: Cluster, bidder: User | None) -> list[str]:
+    """Return the names of the programs that a new bid of this bidder may name."""
+    rows = usable(cluster, bidder).filter(is_open=True)
+    if not Execution.objects.filter(cluster=cluster, own_programs=True).exists():
+        rows = rows.filter(owner=None)
+    return list(rows.values_list("name", flat=True))
+
+
+def named(cluster: Cluster, owner: User, name: str) -> Program | None:
+    """Return the program that a bid of this owner names, whether or not new bids may name it."""
+    return usable(cluster, owner).filter(name=name).first()
 
 
 def problems(cluster: Cluster, bidder: User | None, program: Json) -> Mapping[str, str]:
     """Return what is wrong with the program of a bid, by field; empty if it may be used on this cluster."""
     if not Execution.objects.filter(cluster=cluster).exists():
         return {"": f"expected no program: jobs of {cluster.name} are not run by this service"}
-    names = list(Program.objects.filter(cluster=cluster, is_open=True).values_list("name", flat=True))
+    names = open_names(cluster, bidder)
     if program["name"] in names:
         return {}
     known = f"one of {', '.join(names)}" if names else "a registered program, of which this cluster has none yet"
     return {"name": f"expected {known}, got {program['name']!r}"}
+
+
+def is_taken(cluster: Cluster, owner: User | None, name: str) -> bool:
+    """Return whether a name would mean two programs: an operator's has a name that no other program has."""
+    rows = Program.objects.filter(cluster=cluster, name=name)
+    return (rows if owner is None else rows.filter(Q(owner=None) | Q(owner=owner))).exists()
+
+
+def refusal(cluster: Cluster, user: User) -> str:
+    """Return why a user may not bring a program to a cluster that executes; empty if it may."""
+    if is_operator(user) or Execution.objects.filter(cluster=cluster, own_programs=True).exists():
+        return ""
+    return (
+        f"Users may not bring programs to {cluster.name}: its operator has not allowed it. That needs a system user for"
+        " each user (first_uid), or that the users trust each other."
+    )
+
+
+def create(cluster: Cluster, user: User, new: NewProgram) -> Program:
+    """Store a program: an operator's is for all, that of another user for its owner alone.
+
+    Raises
+    ------
+    InvalidField
+        If fields are wrong; the error names all of them.
+    WrongState
+        If the cluster executes no jobs, or users may bring no programs to it.
+    QuotaReached
+        If the user has as many programs as there may be.
+    """
+    owner = None if is_operator(user) else user
+    with transaction.atomic():
+        if Execution.objects.select_for_update().filter(cluster=cluster).first() is None:
+            raise WrongState(f"Jobs of {cluster.name} are not run by this service.")
+        if problem := refusal(cluster, user):
+            raise WrongState(problem)
+        if wrong := [*_wrong(cluster, owner, new)]:
+            raise _error(wrong)
+        if owner is not None:
+            _check_quota(cluster, owner)
+        sha256 = archives.sha256_of(new.archive) if new.archive else ""
+        if sha256:
+            archives.store(archive_file(cluster.name, sha256), new.archive)
+        return Program.objects.create(
+            cluster=cluster,
+            owner=owner,
+            name=new.name,
+            arguments=list(new.arguments),
+            working_directory=new.working_directory,
+            archive_sha256=sha256,
+            archive_bytes=len(new.archive),
+            environment=dict(new.environment),
+        )
+
+
+def may_close(program: Program, user: User) -> bool:
+    """Return whether a user may close a program: its owner, and operators."""
+    return is_operator(user) or (program.owner_id is not None and program.owner_id == user.pk)
+
+
+def close(program: Program) -> None:
+    """Let new bids not name a program. Bids that were admitted with it still run."""
+    program.is_open = False
+    program.save(update_fields=["is_open"])
+
+
+def _wrong(cluster: Cluster, owner: User | None, new: NewProgram) -> list[tuple[str, str]]:
+    wrong = [
+        (name, message)
+        for name, value, check in (
+            ("name", new.name, NAME),
+            ("arguments", list(new.arguments), texts),
+            ("environment", dict(new.environment), environment),
+        )
+        for message in _messages(check, value)
+    ]
+    if sum(len(name) + len(value) for name, value in new.environment.items()) > LONGEST_ENVIRONMENT:
+        wrong.append(("environment", f"expected at most {LONGEST_ENVIRONMENT:,} characters in all, got more"))
+    if is_taken(cluster, owner, new.name):
+        wrong.append(("name", f"expected a name that no program has which you may name, got {new.name!r}"))
+    if owner is not None and new.working_directory:
+        wrong.append(("working_directory", "expected an archive instead: directories are for programs of operators"))
+    elif bool(new.archive) == bool(new.working_directory):
+        got = "both" if new.archive else "neither"
+        wrong.append(("archive", f"expected an archive or a working directory, got {got}"))
+    if new.working_directory and not new.working_directory.startswith("/"):
+        wrong.append(
+            ("working_directory", f"expected a whole path, which begins with /, got {new.working_directory!r}")
+        )
+    if new.archive:
+        try:
+            archives.check(new.archive)
+        except BadArchive as error:
+            wrong.append(("archive", str(error)))
+    return wrong
+
+
+def _messages(check: object, value: object) -> list[str]:
+    try:
+        check(value)  # type: ignore[operator]
+    except ValidationError as error:
+        return [f"{message[0].lower()}{message[1:].rstrip('.')}" for message in error.messages]
+    return []
+
+
+def _error(wrong: Sequence[tuple[str, str]]) -> InvalidField:
+    first, *others = (InvalidField(name, message) for name, message in wrong)
+    first.also = tuple(others)
+    return first
+
+
+def _check_quota(cluster: Cluster, owner: User) -> None:
+    mine = Program.objects.filter(cluster=cluster, owner=owner)
+    if mine.filter(is_open=True).count() >= MOST_OPEN:
+        raise QuotaReached(f"You have {MOST_OPEN} open programs on {cluster.name}, as many as there may be; close one.")
+    if mine.filter(created_at__gt=clock.now() - timedelta(days=1)).count() >= MOST_A_DAY:
+        raise QuotaReached(f"You have brought {MOST_A_DAY} programs to {cluster.name} within a day: come again later.")

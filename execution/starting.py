@@ -42,8 +42,32 @@ def start_of(
         until=generation.until,
         grace_s=execution.grace_s,
         user=user_of(execution, training),
-        limits=Limits(memory_mb=execution.memory_mb),
+        limits=Limits(
+            memory_mb=execution.memory_mb,
+            open_files=execution.open_files,
+            file_mb=execution.file_mb,
+            processes=execution.processes,
+        ),
     )
+
+
+def refusal(execution: Execution, *, is_root: bool) -> str:
+    """Return why this executor may not start programs of a cluster; empty if it may.
+
+    Parameters
+    ----------
+    execution
+        How the cluster executes.
+    is_root
+        Whether the executor runs as root.
+    """
+    if is_root and execution.first_uid is None and not execution.allow_root:
+        return (
+            "programs would run as root: expected first_uid, or allow_root, in the execution of the cluster, got none"
+        )
+    if not is_root and execution.first_uid is not None:
+        return "expected an executor that runs as root, since the cluster has first_uid, got another user"
+    return ""
 
 
 def directory_of(execution: Execution, training: Training) -> Path:

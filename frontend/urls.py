@@ -12,6 +12,7 @@ from frontend.views import (
     experiments,
     overview,
     plans,
+    programs,
     servers,
     submit,
     traces,
@@ -99,6 +100,8 @@ urlpatterns: list[URLPattern] = [
     path(f"{C}/bids.json", counterfactuals.document, name="counterfactual_json"),
     path(f"{C}/cancel/", counterfactuals.cancel, name="counterfactual_cancel"),
     path(f"{C}/delete/", counterfactuals.delete, name="counterfactual_delete"),
+    path(f"{M}/programs/", programs.program_list, name="programs"),
+    path(f"{M}/programs/<int:number>/close/", programs.close, name="program_close"),
     path(f"{M}/submit/", submit.submit, name="submit"),
     path(f"{M}/quote/", submit.live_quote, name="quote"),
 ]

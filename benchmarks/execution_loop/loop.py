@@ -152,7 +152,7 @@ def open_market(jobs: int) -> Market:
         ],
     }
     cluster = import_cluster(document)
-    Execution.objects.create(cluster=cluster)
+    Execution.objects.create(cluster=cluster, allow_root=True)
     Program.objects.create(cluster=cluster, name="program", arguments=["true"], working_directory="/")
     return markets.open_market(cluster, policy="dps", parameters={"initial_low": 0.01, "initial_high": 1.0})
 

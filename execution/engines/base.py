@@ -26,6 +26,10 @@ class Limits:
     memory_mb: int | None = None
     """Largest address space, MB."""
     open_files: int | None = 1024
+    file_mb: int | None = None
+    """Largest file that it may write, MB."""
+    processes: int | None = None
+    """Most processes and threads of its user on the server; only for a user of its own."""
     log_bytes: int = LARGEST_LOG_BYTES
 
 

@@ -297,5 +297,7 @@ def _written(start: Start) -> dict[str, Any]:
         "user": start.user,
         "memory_mb": start.limits.memory_mb,
         "open_files": start.limits.open_files,
+        "file_mb": start.limits.file_mb,
+        "processes": start.limits.processes,
         "log_bytes": start.limits.log_bytes,
     }

@@ -348,13 +348,17 @@ def execute(start: Mapping[str, Any], *, output: int) -> NoReturn:
 
 def _limit(start: Mapping[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    memory, files = start["memory_mb"], start["open_files"]
-    if memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory * 10**6, memory * 10**6))
-    if files is not None:
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        files = files if most == resource.RLIM_INFINITY else min(files, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    wanted = (
+        (resource.RLIMIT_AS, start["memory_mb"], 10**6),
+        (resource.RLIMIT_NOFILE, start["open_files"], 1),
+        (resource.RLIMIT_FSIZE, start["file_mb"], 10**6),
+        (resource.RLIMIT_NPROC, start["processes"] if start["user"] is not None else None, 1),
+    )
+    for limit, number, unit in wanted:
+        if number is not None:
+            _, most = resource.getrlimit(limit)
+            least = number * unit if most == resource.RLIM_INFINITY else min(number * unit, most)
+            resource.setrlimit(limit, (least, least))
 
 
 def _become(user: int) -> None:

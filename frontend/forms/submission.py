@@ -6,13 +6,14 @@ import shlex
 from typing import Any, Final
 
 from django import forms
+from django.contrib.auth.models import User
 
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.utilities import UTILITIES
 from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile
-from execution.models import Program
+from execution.programs import open_names
 from frontend.forms.base import PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
@@ -156,7 +157,7 @@ class BidForm(PageForm):
         help_text='JSON as in the API, such as {"upload_delay_s": {"edge-0": 60}}.',
     )
 
-    def __init__(self, *args: Any, cluster: Cluster, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, cluster: Cluster, bidder: User | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = policy_in_force(cluster)
         self._value_key = VALUE_KEYS[policy.objective]
@@ -177,7 +178,7 @@ class BidForm(PageForm):
             self.fields["standing_until_h"].help_text = f"Hours after submission; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]
-        programs = open_programs(cluster)
+        programs = open_names(cluster, bidder)
         if programs:
             choices = [("", "none: nothing is run"), *((name, name) for name in programs)]
             self.fields["program"] = forms.ChoiceField(
@@ -295,12 +296,7 @@ def _in_typed_unit(error: InvalidField) -> str:
     return f"Expected at least {plain(float(f'{bound:.3g}'))} {words}."
 
 
-def open_programs(cluster: Cluster) -> list[str]:
-    """Return the names of the programs that new bids may name."""
-    return list(Program.objects.filter(cluster=cluster, is_open=True).values_list("name", flat=True))
-
-
-def initial_of(body: Json, cluster: Cluster) -> dict[str, Any]:
+def initial_of(body: Json, cluster: Cluster, bidder: User | None = None) -> dict[str, Any]:
     """Return the form's initial data for a bid that was submitted before.
 
     A program that new bids may not name stays among the other keys, so that the market refuses it by name.
@@ -321,7 +317,7 @@ def initial_of(body: Json, cluster: Cluster) -> dict[str, Any]:
         shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])
     rest = {key: value for key, value in body.items() if key not in COVERED}
     program = rest.get("program")
-    if program is not None and program["name"] in open_programs(cluster):
+    if program is not None and program["name"] in open_names(cluster, bidder):
         del rest["program"]
         shown |= {"program": program["name"], "arguments": shlex.join(program.get("arguments", ()))}
         shown["steps"] = program.get("steps")

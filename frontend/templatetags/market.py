@@ -10,6 +10,8 @@ from auctions.domain.money import money_of as money_of_bid
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from cluster import operators
+from execution import programs
+from execution.models import Program
 from frontend.figures.timeline import TimeLine
 from frontend.presenters.numbers import money, percent
 from frontend.presenters.states import COUNTERFACTUAL_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
@@ -24,6 +26,12 @@ register = template.Library()
 def is_operator(user: User | AnonymousUser) -> bool:
     """Return whether a page may show data for operators."""
     return operators.is_operator(user)
+
+
+@register.filter
+def may_close(user: User, program: Program) -> bool:
+    """Return whether a page may offer to close a program."""
+    return programs.may_close(program, user)
 
 
 @register.filter

@@ -13,6 +13,7 @@ from auctions.domain.errors import NotReady
 from auctions.engine.submission import Submitted, quote, submit_bid
 from auctions.models import Market
 from auctions.readings import publications
+from execution.models import Execution
 from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
 from frontend.figures.base import Drawing
@@ -29,7 +30,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
     # With this key, a second click or a reload is the same bid.
     key = request.POST.get("key", "")[:64] or uuid4().hex
     if request.method == "POST":
-        form = BidForm(request.POST, cluster=market.cluster)
+        form = BidForm(request.POST, cluster=market.cluster, bidder=viewer)
 
         def send() -> Submitted:
             body, sent_key = form.body(), f"page/{key}"
@@ -40,8 +41,9 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
             return redirect("bid", name=name, number=sent.bid.sequence)
         key = uuid4().hex
     else:
-        form = BidForm(initial=_prefilled(request, market), cluster=market.cluster)
-    context = {"market": market, "form": form, "key": key, "line": timeline_of(market)}
+        form = BidForm(initial=_prefilled(request, market), cluster=market.cluster, bidder=viewer)
+    executes = Execution.objects.filter(cluster=market.cluster).exists()
+    context = {"market": market, "form": form, "key": key, "line": timeline_of(market), "executes": executes}
     status = 422 if form.is_bound else 200
     return render(request, "frontend/submit.html", context, status=status)
 
@@ -50,7 +52,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 def live_quote(request: HttpRequest, name: str) -> HttpResponse:
     """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored."""
     market = market_named(name)
-    form = BidForm(request.POST, cluster=market.cluster)
+    form = BidForm(request.POST, cluster=market.cluster, bidder=viewer_of(request))
 
     def ask() -> dict[str, Any]:
         try:
@@ -91,7 +93,8 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     if number.isdecimal() and len(number) < 18:
         earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
         if earlier is not None:
-            shown = initial_of(_with_steps(earlier.body, request.GET.get("steps", "")), market.cluster)
+            body = _with_steps(earlier.body, request.GET.get("steps", ""))
+            shown = initial_of(body, market.cluster, viewer_of(request))
     try:
         asked = float(request.GET.get("value", "nan"))
     except ValueError:

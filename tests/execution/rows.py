@@ -9,10 +9,12 @@ KEY = "0123456789ab-g0-w0"
 
 
 def make_training(bid: Bid) -> Training:
-    """Give a bid a training with one worker that runs and has reported a step; its cluster executes."""
+    """Give a bid a training, by a program of its owner, with one worker that runs and has reported a step."""
     cluster = bid.market.cluster
-    Execution.objects.create(cluster=cluster)
-    program = Program.objects.create(cluster=cluster, name="train", arguments=["x"], working_directory="/")
+    Execution.objects.create(cluster=cluster, own_programs=True, users_trust_each_other=True)
+    program = Program.objects.create(
+        cluster=cluster, owner=bid.owner, name="train", arguments=["x"], archive_sha256=64 * "0", archive_bytes=1
+    )
     training = Training.objects.create(bid=bid, program=program, steps=9, step=3, state=TrainingState.RUNNING)
     server = cluster.servers.earliest("position")
     machine = cluster.machine_types.filter(role=MachineRole.WORKER).earliest("position")

@@ -1,5 +1,6 @@
 """Execution in the admin: what operators configure, what is refused in words, and what ran."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def operator(db: None, client: Client) -> Client:
 
 def form(**changes: Any) -> dict[str, Any]:
     sent = {"is_on": "on", "engine": "local", "grace_s": "10", "addresses": "{}", "sbatch_options": "[]"}
-    return {**sent, "memory_mb": "", "first_uid": "", "slurm_configuration": "", **changes}
+    return {**sent, "memory_mb": "", "first_uid": "", "allow_root": "on", "slurm_configuration": "", **changes}
 
 
 def program_form(**changes: Any) -> dict[str, Any]:
@@ -61,6 +62,10 @@ def test_an_operator_lets_a_cluster_execute(operator: Client) -> None:
         ("grace_s", "1e9", "less than or equal to"),
         ("memory_mb", "-1", "greater than or equal to 0"),
         ("first_uid", "0", "greater than or equal to 1000"),
+        ("own_programs", "on", "could read and change each other's files"),
+        ("open_files", "3", "greater than or equal to 16"),
+        ("processes", "0", "greater than or equal to 1"),
+        ("file_mb", "x", "Enter a whole number"),
         ("addresses", "[1]", "Expected an object of texts"),
         ("addresses", '{"mars": "10.0.0.1"}', "Expected names of servers of lab, got mars"),
         ("addresses", "{", "Enter a valid JSON"),
@@ -93,7 +98,7 @@ def test_all_wrong_fields_are_named_at_once(operator: Client) -> None:
     ("field", "value", "words"),
     [
         ("name", "no spaces", "Use letters"),
-        ("name", "train", "already exists"),
+        ("name", "train", "that no program of this cluster has, got train"),
         ("arguments", '"python3 fit.py"', "Expected a list of texts"),
         ("arguments", "[]", "This field is required"),
         ("arguments", '[""]', "Expected the program as the first text"),
@@ -241,3 +246,20 @@ def test_a_program_has_a_directory_or_an_archive(
     answer = operator.post(f"{ADMIN}/program/add/", program_form(cluster=world.market.cluster_id, **changes))
     assert answer.context["adminform"].form.errors[field] == [words]
     assert Program.objects.count() == 1
+
+
+def test_a_new_execution_is_offered_system_users_where_it_runs_as_root(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user, offered in ((0, 200_000), (1_000, None)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        form = operator.get(f"{ADMIN}/execution/add/").context["adminform"].form
+        assert form["first_uid"].value() == offered
+
+
+def test_a_program_for_all_does_not_have_the_name_of_a_users_program(world: World, operator: Client) -> None:
+    Program.objects.create(
+        cluster=world.market.cluster, owner=world.owner, name="fit", arguments=["x"], archive_sha256=64 * "0"
+    )
+    answer = operator.post(f"{ADMIN}/program/add/", program_form(cluster=world.market.cluster_id))
+    assert "that no program of this cluster has" in " ".join(answer.context["adminform"].form.errors["name"])

@@ -8,6 +8,7 @@ import pytest
 
 from auctions.models import BidState, Commitment
 from auctions.state import book
+from execution.engines.base import Limits
 from execution.models import Ending, Execution, Generation, GenerationState, Process, ProcessState, TrainingState
 from tests.execution.worlds import World, make_world
 
@@ -62,6 +63,33 @@ def test_its_processes_know_each_other_and_their_files(world: World) -> None:
         assert Path(of["SHADOWPRICE_CHECKPOINTS"]).is_dir()
     ports = [place for start in starts[:1] for place in start.environment["SHADOWPRICE_WORKERS"].split(",")]
     assert len(set(ports)) == len(ports)
+
+
+@pytest.mark.parametrize(
+    ("user", "fields", "starts"),
+    [
+        (0, {"allow_root": False}, False),
+        (0, {"allow_root": True}, True),
+        (1_000, {"allow_root": False}, True),
+        (1_000, {"first_uid": 20_000}, False),
+    ],
+)
+def test_nothing_runs_as_root_or_as_a_user_that_cannot_be_chosen(
+    world: World, monkeypatch: pytest.MonkeyPatch, user: int, fields: dict[str, Any], starts: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    Execution.objects.update(**fields)
+    world.submit(epochs=8)
+    world.go(110)
+    assert bool(world.engine.launches) is starts
+
+
+def test_limits_of_the_cluster_hold_for_each_process(world: World) -> None:
+    Execution.objects.update(memory_mb=900, file_mb=None)
+    world.submit(epochs=8)
+    world.go(110)
+    limits = {one.start.limits for one in world.engine.processes.values()}
+    assert limits == {Limits(memory_mb=900, open_files=4_096, file_mb=None, processes=10_000)}
 
 
 def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_newest_checkpoint(world: World) -> None:

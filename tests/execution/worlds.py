@@ -97,6 +97,6 @@ def make_world(
     made.clock_kind, made.epoch = ClockKind.REAL, datetime.fromtimestamp(BEGIN_S, UTC)
     made.save()
     market = open_market(made, policy=policy, parameters=parameters or {})
-    Execution.objects.create(cluster=made, grace_s=10.0)
+    Execution.objects.create(cluster=made, grace_s=10.0, allow_root=True)
     Program.objects.create(cluster=made, name="train", arguments=["python3", "train.py"], working_directory="/")
     return World(market, wall, make_user("alice"), FakeEngine(lambda: wall[0]))

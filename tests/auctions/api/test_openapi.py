@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from django.conf import settings as project
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
@@ -23,6 +24,8 @@ from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
 from config.wsgi import application
+from execution.api.programs import SMALL_ZIP
+from execution.models import Program
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
@@ -76,8 +79,9 @@ ONCE |= {
 
 
 @pytest.fixture(autouse=True)
-def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
+    monkeypatch.setattr(project, "EXECUTION_DIR", tmp_path)
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
     decision_queue.process_pending(market.pk)
@@ -96,6 +100,8 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.submission.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
+    monkeypatch.setattr("execution.programs.MOST_OPEN", 10**6)
+    monkeypatch.setattr("execution.programs.MOST_A_DAY", 10**6)
     monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     monkeypatch.setattr("web.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
@@ -128,6 +134,13 @@ def knowing(document: Any) -> Any:
     for name in ("ReasonIn", "DrainIn", "FailIn"):
         bodies[name]["properties"]["reason"] = {"type": "string", "pattern": "^[!-~]{1,40}$"}
     bodies["DrainIn"]["properties"] |= {"from_slot": {"enum": [0, 1, None]}, "deadline_slot": {"enum": [4, 9, None]}}
+    bodies["ProgramDefinitionIn"]["properties"] = {
+        "name": {"type": "string", "pattern": "^[a-z]{12}$"},
+        "arguments": {"enum": [["python3", "job.py"]]},
+        "archive": {"enum": [SMALL_ZIP]},
+        "environment": {"enum": [{}, {"OMP_NUM_THREADS": "1"}]},
+    }
+    bodies["ProgramDefinitionIn"]["required"] = ["name", "arguments", "archive"]
     plan = bodies["PlanIn"]
     plan["properties"]["instance"] = {"enum": [TINY]}
     plan["properties"]["label"] = bid["label"]
@@ -158,6 +171,7 @@ def knowing(document: Any) -> Any:
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
+        "program": [*Program.objects.values_list("pk", flat=True), 10**12],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],
         "key": [KEY, "none"],

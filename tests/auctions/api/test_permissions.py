@@ -2,14 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
 from auctions.models import Bid, Outage
+from execution.api.programs import SMALL_ZIP
+from execution.models import Program
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
@@ -53,6 +57,10 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_training_progress": OF_THE_BID,
     "bids_training_log": OF_THE_BID,
     "execution_read": FOR_OPERATORS,
+    "programs_list": ANYBODY_KNOWN,
+    "programs_create": (201, 201, 201, 401),
+    "programs_read": OF_THE_BID,
+    "programs_close": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
     "bids_complete": FOR_OPERATORS,
@@ -108,6 +116,7 @@ BODIES: dict[str, Any] = {
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
     "bids_fail": {"reason": "a disk broke"},
+    "programs_create": {"name": "mine", "arguments": ["python3", "job.py"], "archive": SMALL_ZIP},
     "plans_create": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
     "counterfactuals_create": {"policy": "fifo"},
@@ -115,7 +124,7 @@ BODIES: dict[str, Any] = {
     "experiments_create": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
 }
 SECRET = "a name only Alice uses"
-ROWS = (Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
+ROWS = (Program.objects, Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,7 @@ class World:
     counterfactual: int
     trace: int
     experiment: int
+    program: int
 
     def path(self, path: str, name: str) -> str:
         """The address of an operation on them."""
@@ -141,6 +151,7 @@ class World:
             "experiment": self.experiment,
             "run": 1,
             "key": KEY,
+            "program": self.program,
         }
         return path.format(**keys)
 
@@ -168,6 +179,7 @@ def world(kept_rows: None) -> World:
         counterfactual=counterfactual.pk,
         trace=kept.pk,
         experiment=create_experiment(alice, request).pk,
+        program=Program.objects.get().pk,
     )
 
 
@@ -186,7 +198,13 @@ def test_every_operation_has_a_rule(document: Any) -> None:
 @pytest.mark.parametrize("actor", ACTORS)
 @pytest.mark.parametrize("name", RULES)
 def test_an_operation_answers_whom_it_may(
-    document: Any, world: World, clients: dict[str, APIClient], name: str, actor: str
+    document: Any,
+    world: World,
+    clients: dict[str, APIClient],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    actor: str,
 ) -> None:
     if name == "bids_retry":
         Bid.objects.update(state="quarantined")
@@ -194,6 +212,7 @@ def test_an_operation_answers_whom_it_may(
         compute_here()
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         replay_next()
+    monkeypatch.setattr(settings, "EXECUTION_DIR", tmp_path)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     answer = getattr(clients[actor], method)(world.path(path, name), BODIES.get(name), format="json")
