@@ -201,6 +201,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_THROTTLE_CLASSES": ["web.throttles.CallerThrottle"],
     "DEFAULT_THROTTLE_RATES": {
         "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
+        "progress": os.environ.get("SHADOWPRICE_PROGRESS_RATE", "2/second"),
         "password": os.environ.get("SHADOWPRICE_PASSWORD_RATE", "30/minute"),
     },
     "NUM_PROXIES": 0,  # the server reads X-Forwarded-For, of proxies it trusts

@@ -100,7 +100,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     # Deleting several at once would pass over `has_delete_permission` of each.
     actions = None
     fieldsets = [
-        (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses"]}),
+        (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses", "service_url"]}),
         ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other"]}),
         ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb"]}),
         ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),

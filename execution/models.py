@@ -118,6 +118,13 @@ class Execution(models.Model):
         " is not named is this machine.",
     )
 
+    service_url = models.URLField(
+        max_length=200,
+        blank=True,
+        help_text="Address of this service as programs reach it, such as https://market.example: they may then report"
+        " progress by HTTP. Empty: by file only.",
+    )
+
     class Meta:
         verbose_name_plural = "executions"
         constraints = [

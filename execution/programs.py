@@ -30,6 +30,7 @@ MOST_OPEN: Final = 20
 """Open programs of one user on one cluster at most."""
 MOST_A_DAY: Final = 50
 """Programs that one user may bring to one cluster in a day, those included that were closed."""
+TAKEN: Final = "expected a name that no program has which you may name, got {!r}"
 LONGEST_ENVIRONMENT: Final = 10_000
 """Characters of all variables of a user's program at most."""
 
@@ -109,16 +110,19 @@ def create(cluster: Cluster, user: User, new: NewProgram) -> Program:
         If the user has as many programs as there may be.
     """
     owner = None if is_operator(user) else user
+    if problem := refusal(cluster, user):
+        raise WrongState(problem)
+    if wrong := _wrong(cluster, owner, new):
+        raise _error(wrong)
+    sha256 = archives.sha256_of(new.archive) if new.archive else ""
     with transaction.atomic():
+        # One after the other: two requests at once may have found the same name free.
         if Execution.objects.select_for_update().filter(cluster=cluster).first() is None:
             raise WrongState(f"Jobs of {cluster.name} are not run by this service.")
-        if problem := refusal(cluster, user):
-            raise WrongState(problem)
-        if wrong := [*_wrong(cluster, owner, new)]:
-            raise _error(wrong)
+        if is_taken(cluster, owner, new.name):
+            raise _error([("name", TAKEN.format(new.name))])
         if owner is not None:
             _check_quota(cluster, owner)
-        sha256 = archives.sha256_of(new.archive) if new.archive else ""
         if sha256:
             archives.store(archive_file(cluster.name, sha256), new.archive)
         return Program.objects.create(
@@ -157,7 +161,7 @@ def _wrong(cluster: Cluster, owner: User | None, new: NewProgram) -> list[tuple[
     if sum(len(name) + len(value) for name, value in new.environment.items()) > LONGEST_ENVIRONMENT:
         wrong.append(("environment", f"expected at most {LONGEST_ENVIRONMENT:,} characters in all, got more"))
     if is_taken(cluster, owner, new.name):
-        wrong.append(("name", f"expected a name that no program has which you may name, got {new.name!r}"))
+        wrong.append(("name", TAKEN.format(new.name)))
     if owner is not None and new.working_directory:
         wrong.append(("working_directory", "expected an archive instead: directories are for programs of operators"))
     elif bool(new.archive) == bool(new.working_directory):

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from django.db import transaction
+
+from auctions.domain.errors import WrongState
 from auctions.models import Bid
 from cluster import clock
 from execution.engines.base import Phase, Seen
@@ -195,6 +198,27 @@ def keep_checkpoints(fence: int, training: Training, generation: Generation) -> 
 
 def keep_progress(fence: int, training: Training, generation: Generation, points: Iterable[Point]) -> None:
     """Record steps that a generation reported."""
+    with fenced(fence):
+        _keep(training, generation, points)
+
+
+def report(generation: Generation, points: Iterable[Point]) -> Generation:
+    """Record steps that a program reported by itself; they change neither a state nor anything of the market.
+
+    Raises
+    ------
+    WrongState
+        If the generation has ended: what it reports then may be older than what a later one reported.
+    """
+    with transaction.atomic():
+        held = Generation.objects.select_for_update(of=("self",)).select_related("training").get(pk=generation.pk)
+        if held.state == GenerationState.ENDED:
+            raise WrongState("This generation of the training has ended.")
+        _keep(held.training, held, points)
+    return held
+
+
+def _keep(training: Training, generation: Generation, points: Iterable[Point]) -> None:
     of = {point.step: point for point in points}
     if not of:
         return
@@ -204,9 +228,8 @@ def keep_progress(fence: int, training: Training, generation: Generation, points
         for step, point in sorted(of.items())
     ]
     last = rows[-1]
-    with fenced(fence):
-        Progress.objects.bulk_create(rows, ignore_conflicts=True)
-        Training.objects.filter(pk=training.pk).update(step=last.step, loss=last.loss)
+    Progress.objects.bulk_create(rows, ignore_conflicts=True)
+    Training.objects.filter(pk=training.pk).update(step=last.step, loss=last.loss)
     training.step, training.loss = last.step, last.loss
 
 

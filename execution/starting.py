@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from django.urls import reverse
+
 from execution.engines.base import Limits, Start
 from execution.models import Execution, Generation, Process, ProcessRole, Training
 from execution.places import JobFiles, unpacked
+from execution.tokens import token_of
 
 FIRST_PORT: Final = 21_000
 PORTS: Final = 9_000
@@ -112,7 +115,13 @@ def environment_of(
         "SHADOWPRICE_CHECKPOINTS": str(files.checkpoints(generation.number)),
         "SHADOWPRICE_UNTIL": repr(generation.until),
         "SHADOWPRICE_PROGRESS": str(files.progress(generation.number)),
+        **(_by_http(execution, generation) if execution.service_url else {}),
     }
+
+
+def _by_http(execution: Execution, generation: Generation) -> dict[str, str]:
+    url = execution.service_url.rstrip("/") + reverse("api-progress")
+    return {"SHADOWPRICE_URL": url, "SHADOWPRICE_TOKEN": token_of(generation)}
 
 
 def address_of(execution: Execution, process: Process) -> str:

@@ -2,12 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from execution.api import programs, views
+from execution.api import programs, progress, views
 
 C = "clusters/<slug:cluster>"
 T = f"{C}/bids/<int:sequence>/training"
 
 urlpatterns: list[URLPattern] = [
+    path("progress", progress.ReportProgress.as_view(), name="api-progress"),
     path(f"{C}/execution", views.ClusterExecution.as_view(), name="api-execution"),
     path(f"{C}/programs", programs.Programs.as_view(), name="api-programs"),
     path(f"{C}/programs/<int:program>", programs.OneProgram.as_view(), name="api-program"),

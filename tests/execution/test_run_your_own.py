@@ -24,7 +24,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
 
 
-SMALLEST, RESUMABLE = blocks("python")
+SMALLEST, RESUMABLE, REPORTING = blocks("python")
 TRIED, EXAMPLE = blocks("sh")
 
 

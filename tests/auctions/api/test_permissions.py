@@ -57,6 +57,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_training_progress": OF_THE_BID,
     "bids_training_log": OF_THE_BID,
     "execution_read": FOR_OPERATORS,
+    "progress_report": (403, 403, 403, 401),  # for programs, by tokens of their own
     "programs_list": ANYBODY_KNOWN,
     "programs_create": (201, 201, 201, 401),
     "programs_read": OF_THE_BID,
