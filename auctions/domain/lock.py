@@ -61,23 +61,28 @@ def record(
     market: Market, kind: EventKind, moment: MarketTime, *, bid: Bid | None = None, payload: Json | None = None
 ) -> Event:
     """Append an event under the market's lock; the caller saves the market with `save_counters`."""
-    event = _event(market, kind, moment, bid, payload or {})
+    event = new_event(market, kind, moment, bid=bid, payload=payload)
     event.save(force_insert=True)
     return event
 
 
 def record_bids(market: Market, kind: EventKind, moment: MarketTime, bids: Iterable[Bid]) -> list[Event]:
     """Append an event for each bid, in this order, in one statement unless there are too many for one."""
-    return Event.objects.bulk_create([_event(market, kind, moment, bid, {}) for bid in bids])
+    return Event.objects.bulk_create([new_event(market, kind, moment, bid=bid) for bid in bids])
 
 
-def _event(market: Market, kind: EventKind, moment: MarketTime, bid: Bid | None, payload: Json) -> Event:
+def new_event(
+    market: Market, kind: EventKind, moment: MarketTime, *, bid: Bid | None = None, payload: Json | None = None
+) -> Event:
+    """Return the market's next event, under its lock; the caller saves it, and the market with `save_counters`."""
     slot = moment.slot if kind is EventKind.SLOT else moment.now
     market.version += 1
     if kind in MOVES_THE_LEDGER:
         market.ledger_version = market.version
         market.now = max(market.now, slot)
-    return Event(market=market, version=market.version, kind=kind, at=moment.wall, slot=slot, bid=bid, payload=payload)
+    return Event(
+        market=market, version=market.version, kind=kind, at=moment.wall, slot=slot, bid=bid, payload=payload or {}
+    )
 
 
 def save_counters(market: Market) -> None:

@@ -13,9 +13,11 @@ anything.
 
 Each transition is a compare-and-swap: it names the states that it may leave, and fails if the row is in another state.
 `replan` and `end` instead check the rows that they are given, which are read under the market's lock.
+Decisions do both, and many are written with one statement: `admitted`, `rejected` and `stands` change only the objects,
+and `write_decided` writes their rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,10 +61,25 @@ class Begun:
     completed: list[int]
 
 
-def admit(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> None:
+@dataclass(frozen=True)
+class Decided:
+    """A bid that was decided; its object has its new state, and its row does not have it yet."""
+
+    bid: Bid
+    was: BidState
+    """State of the row."""
+
+
+DECIDED_FIELDS: Final = (
+    "state", "value", "payment", "start_slot", "completion_slot", "tried_slot", "stands_until",
+)  # fmt: skip
+
+
+def admitted(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> Decided:
     """Admit the bid, with a schedule in slots [start, completion) if any; it is running if it starts by `slot`."""
     start, completion = window
-    _move(bid, _state(start, slot), value=value, payment=payment, start_slot=start, completion_slot=completion)
+    fields = {"value": value, "payment": payment, "start_slot": start, "completion_slot": completion}
+    return _decided(bid, _state(start, slot), fields)
 
 
 def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
@@ -75,18 +92,32 @@ def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
     update_rows([bid for bid, _ in windows], ["state", "start_slot", "completion_slot"])
 
 
-def reject(bid: Bid) -> None:
-    """Reject a waiting bid."""
-    _move(bid, BidState.REJECTED)
+def rejected(bid: Bid) -> Decided:
+    """Reject a waiting or standing bid."""
+    return _decided(bid, BidState.REJECTED, {})
 
 
-def stand(bid: Bid, *, slot: int, until: int) -> None:
+def stands(bid: Bid, *, slot: int, until: int) -> Decided:
     """Let a waiting bid stand that was rejected in slot `slot`; it is tried again up to slot `until`."""
-    _move(bid, BidState.STANDING, tried_slot=slot, stands_until=until)
+    return _decided(bid, BidState.STANDING, {"tried_slot": slot, "stands_until": until})
+
+
+def write_decided(decided: Sequence[Decided]) -> None:
+    """Write these bids' rows with one statement; raise WrongState if a row is in another state than its object was."""
+    bids = [one.bid for one in decided]
+    if update_rows(bids, DECIDED_FIELDS, only_if=("state", [one.was for one in decided])) == len(bids):
+        return
+    found = dict(Bid.objects.filter(pk__in=[bid.pk for bid in bids]).values_list("pk", "state"))
+    for bid, was in ((one.bid, one.was) for one in decided):
+        if found[bid.pk] not in (was, bid.state):
+            raise _wrong_state(bid, BidState(found[bid.pk]), [was], BidState(bid.state))
+    raise WrongState(f"Expected to decide {len(bids)} bids, but some rows were decided before.")
 
 
 def tried(bids: Sequence[Bid], *, slot: int) -> None:
     """Note that these standing bids were tried again in slot `slot`; this takes one query."""
+    for bid in bids:
+        bid.tried_slot = slot
     if bids:
         Bid.objects.filter(pk__in=[bid.pk for bid in bids]).update(tried_slot=slot, tries=F("tries") + 1)
 
@@ -152,6 +183,16 @@ def _sequences(bids: QuerySet[Bid]) -> list[int]:
 
 def _state(start: int | None, slot: int) -> BidState:
     return BidState.RUNNING if start is not None and start <= slot else BidState.PLANNED
+
+
+def _decided(bid: Bid, state: BidState, fields: Mapping[str, float | int | None]) -> Decided:
+    was = BidState(bid.state)
+    if state not in STEPS.get(was, ()):
+        raise _wrong_state(bid, was, _origins(state), state)
+    bid.state = state
+    for name, value in fields.items():
+        setattr(bid, name, value)
+    return Decided(bid, was)
 
 
 def _move(bid: Bid, state: BidState, **fields: float | str | None) -> None:

@@ -1,30 +1,40 @@
-"""The decision queue: one market's waiting bids, decided one at a time in the order of their sequence numbers.
+"""The decision queue: one market's waiting bids, decided one after another in the order of their sequence numbers.
 
-Each decision is one transaction under the market's lock. So a bid is decided exactly once, even if a process dies,
-other workers run, or a task is delivered several times. If a worker dies, its bid still waits, and the next worker or
-`auctions.tasks.sweep` decides it. If the policy raises on a bid, nothing of that transaction is kept, the bid is
-quarantined in the next one, with the error for operators, and the next bid is decided. An error of the database or the
-machine is passed on: nothing is written, and the bid is decided again later.
+Bids that wait are decided in batches. Each batch is one transaction under the market's lock, in which every bid has its
+own decision, event, version and receipt, as if it was alone. So a bid is decided exactly once, even if a process dies,
+other workers run, or a task is delivered several times. If a worker dies, its bids still wait, and the next worker or
+`auctions.tasks.sweep` decides them. If the policy raises on a bid, the batch ends before it. If it is the first of its
+batch, nothing of that transaction is kept, the bid is quarantined in the next one, with the error for operators, and
+the next bid is decided. An error of the database or the machine is passed on: nothing is written, and the bids are
+decided again later.
 
 `tests/auctions/test_decision_queue.py` shows that no bid is decided twice, and
 `tests/faults/test_each_bid_is_decided_once_services.py` that this also holds if a worker is killed.
 """
 
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Final
+
 from django.db import connection, transaction
 
 from auctions.domain import waking
-from auctions.domain.lock import locked_market, market_time, save_counters
+from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import outcomes, standing
 from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
-from auctions.models import Bid, BidState
+from auctions.models import Bid, BidState, Market
 from auctions.state import book as books
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
 
-LONGEST_TURN = 200
+LONGEST_TURN: Final = 200
 """Largest number of bids that one task decides before it lets tasks of other markets run."""
+LARGEST_BATCH: Final = 16
+"""Largest number of bids of one transaction."""
+LONGEST_BATCH_S: Final = 0.05
+"""Time after which a batch ends with the bid under decision: submissions wait for the market's lock meanwhile."""
 
 
 _WAITING = Bid.objects.filter(state=BidState.SUBMITTED).order_by("sequence")
@@ -48,8 +58,12 @@ def wake_all() -> None:
 def process_pending(market_id: int, *, at_most: int | None = None) -> int:
     """Decide or quarantine waiting bids in order, at most `at_most` of them; return how many were processed."""
     decided = 0
-    while (at_most is None or decided < at_most) and decide_next(market_id):
-        decided += 1
+    while at_most is None or decided < at_most:
+        batch = LARGEST_BATCH if at_most is None else min(LARGEST_BATCH, at_most - decided)
+        processed = decide_batch(market_id, at_most=batch)
+        if processed == 0:
+            break
+        decided += processed
     return decided
 
 
@@ -58,35 +72,58 @@ def has_pending(market_id: int) -> bool:
     return bool(_PENDING(market_id))
 
 
-def decide_next(market_id: int) -> bool:
-    """Decide or quarantine the first waiting bid of the market; return False if there is none."""
+def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
+    """Decide the first waiting bids of the market in one transaction, or quarantine the first one.
+
+    Return how many were processed. If the policy fails on a later bid, those before it are decided, and that bid is
+    the first of the next batch.
+    """
     if not has_pending(market_id):
-        return False
+        return 0
     with locked_market(market_id) as market:
-        bid = _FIRST.first(market_id)
-        if bid is None:
-            return False
-        version, moment, failed = market.ledger_version, market_time(market), None
+        bids = list(_WAITING.filter(market=market_id)[:at_most])
+        if not bids:
+            return 0
+        version, moment = market.ledger_version, market_time(market)
         book = caught_up(market, moment)
-        try:
-            with policy_errors():
-                core = outcomes.current_core(market, bid, book)
-            made = decide(book, core, owner=bid.owner_id)
-        except PolicyFailed as error:
-            failed = error
+        decided, failed = _decide(market, bids, book, moment)
+        if decided == 0:
             transaction.set_rollback(True)
         else:
-            until = standing.last_slot(bid.resolved_request, core, book, made.decision, standing.RULE)
-            if until is None:
-                outcomes.write(market, bid, book, moment, made)
-            else:
-                standing.begin(market, bid, book, moment, made, until=until)
             save_counters(market)
     if failed is None:
         books.store(market, book)
-    else:
-        _quarantine(bid, book, failed, version=version)
-    return True
+    elif decided == 0:
+        _quarantine(bids[0], book, failed, version=version)
+        decided = 1
+    return decided
+
+
+def _decide(market: Market, bids: Sequence[Bid], book: LiveBook, moment: MarketTime) -> tuple[int, PolicyFailed | None]:
+    """Decide bids in order and write their outcomes; return how many, and the error if the policy failed on the next.
+
+    After an error the book must not be used any more. No more bids are decided once this took `LONGEST_BATCH_S`.
+    """
+    until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment)
+    decided, failed = 0, None
+    for bid in bids:
+        try:
+            with policy_errors():
+                core = outcomes.current_core(market, bid, book)
+            one = decide(book, core, owner=bid.owner_id)
+        except PolicyFailed as error:
+            failed = error
+            break
+        stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, standing.RULE)
+        if stands_until is None:
+            made.add(bid, one)
+        else:
+            made.add_standing(bid, one, until=stands_until, rule=standing.RULE.to_json())
+        decided += 1
+        if perf_counter() > until:
+            break
+    made.write()
+    return decided, failed
 
 
 def _quarantine(bid: Bid, book: LiveBook, failed: PolicyFailed, *, version: int) -> None:

@@ -16,11 +16,11 @@ from typing import Final
 
 from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
-from auctions.domain.lock import MarketTime, record
+from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import outcomes
 from auctions.engine.decide import Made, decide_again
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, FirstDecision, Market
+from auctions.models import Bid, BidState, DecisionRecord, Event, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import realigned
 from scheduling.model.bid import Bid as CoreBid
@@ -155,17 +155,6 @@ def final_rejection(candidate: Candidate, book: LiveBook) -> Decision:
     )
 
 
-def begin(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: Made, *, until: int) -> None:
-    """Write that a rejected bid stands, under the market's lock."""
-    against = market.ledger_version
-    transitions.stand(bid, slot=moment.now, until=until)
-    event = record(market, EventKind.STANDING, moment, bid=bid, payload={"until": until, "rule": RULE.to_json()})
-    book.version = market.ledger_version
-    FirstDecision.objects.create(
-        bid=bid, **outcomes.receipt_fields(market, book, moment, made, event=event, against=against)
-    )
-
-
 def take_turn(market: Market, book: LiveBook, moment: MarketTime, *, before: int) -> tuple[Turn, dict[int, Bid]]:
     """End standing bids, and try those whose turn it is, when slots have begun; return their rows by number, too.
 
@@ -202,7 +191,9 @@ def write(
         if one.failed is not None:
             outcomes.quarantine(market, bid, book, moment, one.failed)
         elif one.made is not None:
-            outcomes.write(market, bid, book, moment, one.made, stood_from=one.candidate.first.slot)
+            made = outcomes.Outcomes(market, book, moment)
+            made.add(bid, one.made, stood_from=one.candidate.first.slot)
+            made.write()
 
 
 def first_offer(first: Decision, *, old: InventorySnapshot, new: InventorySnapshot) -> Decision:

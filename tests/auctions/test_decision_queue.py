@@ -9,24 +9,39 @@ from time import perf_counter
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
+from auctions.domain.errors import WrongState
 from auctions.engine import decide as decisions
 from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
+from auctions.engine.outcomes import Outcomes
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
-from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
+from auctions.models import (
+    Bid,
+    BidState,
+    Commitment,
+    DecisionRecord,
+    Event,
+    EventKind,
+    FirstDecision,
+    Market,
+    Payment,
+    PlanChange,
+)
 from auctions.readings.market_readings import summary
 from auctions.state import book
 from cluster.guards import checked_change
 from scheduling.model.decision import parse
 from scheduling.registry import make_policy
-from tests.auctions.worlds import add_server, body, make_cluster, make_market, set_time, submit
+from tests.auctions.worlds import PRICED, add_server, body, make_cluster, make_market, set_time, submit
 
 
 def findings(market: Market) -> dict[str, tuple[str, ...]]:
@@ -77,6 +92,89 @@ def test_bids_are_decided_in_order_and_once(market: Market, alice: User) -> None
     assert list(decided.values_list("bid_id", flat=True)) == [bid.pk for bid in bids]
     assert DecisionRecord.objects.count() == 12
     assert findings(market) == {}
+
+
+def recorded(market: Market) -> list[object]:
+    """All that decisions wrote, without keys of rows, durations and times of the clock."""
+    bids = Bid.objects.filter(market=market).order_by("sequence")
+    fields = ("state", "value", "payment", "start_slot", "completion_slot", "tried_slot", "stands_until")
+    receipt = ("bid__sequence", "receipt", "version", "ledger_version", "slot", "policy__number")
+    held = ("bid__sequence", "server__name", "machine_type__name", "count", "start", "end")
+    found: list[object] = [list(bids.values_list("sequence", *fields))]
+    found += [
+        list(model._default_manager.filter(bid__market=market).order_by("pk").values_list(*receipt))
+        for model in (DecisionRecord, FirstDecision)
+    ]
+    found.append(sorted(Commitment.objects.filter(bid__market=market).values_list(*held)))
+    found.append(list(Payment.objects.filter(bid__market=market).order_by("pk").values_list("bid__sequence", "amount")))
+    found.append(
+        list(PlanChange.objects.filter(bid__market=market).order_by("pk").values_list("bid__sequence", "version"))
+    )
+    events = Event.objects.filter(market=market).exclude(kind=EventKind.OPENED).order_by("version")
+    return [*found, list(events.values_list("version", "kind", "slot", "bid__sequence"))]
+
+
+@pytest.mark.parametrize("policy", ["dps", "completions", "weighted_completion", "preemptive"])
+def test_bids_of_a_batch_are_decided_as_if_each_was_alone(
+    alice: User, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
+    found = []
+    for name, at_most in (("alone", 1), ("together", 9)):
+        market = open_market(make_cluster(name), policy=policy, parameters=dict(PRICED) if policy == "dps" else {})
+        for i in range(9):
+            asked = body(50.0 if i % 4 else 0.001, epochs=1 + 3 * (i % 3), standing=i % 2 == 0)
+            if policy in ("weighted_completion", "preemptive"):
+                asked = {"model": "ResNet-50", "epochs": 1 + i % 3, "weight": 1.0 + i}
+            submit_bid(cluster=market.cluster, owner=alice, body=asked)
+        batches = []
+        while processed := decision_queue.decide_batch(market.pk, at_most=at_most):
+            batches.append(processed)
+        assert batches == [at_most] * (9 // at_most)
+        assert findings(market) == {}
+        found.append(recorded(market))
+    assert found[0] == found[1]
+
+
+def test_a_decision_of_a_full_batch_takes_at_most_three_queries(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
+    submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    for i in range(decision_queue.LARGEST_BATCH):
+        submit(market, alice, 100.0 if i % 4 else 0.001, epochs=1, standing=i % 8 == 0)
+    with CaptureQueriesContext(connection) as queries:
+        decided = decision_queue.decide_batch(market.pk)
+    assert decided == decision_queue.LARGEST_BATCH
+    assert len(queries) <= 3 * decided
+    assert set(Bid.objects.values_list("state", flat=True)) >= {BidState.RUNNING, BidState.REJECTED, BidState.STANDING}
+
+
+def test_a_batch_ends_with_the_decision_under_way_once_it_has_taken_too_long(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        submit(market, alice)
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 0.0)
+    assert [decision_queue.decide_batch(market.pk) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def test_nothing_of_a_batch_is_written_if_a_row_is_in_another_state(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bids = [submit(market, alice) for _ in range(3)]
+    write = Outcomes.write
+
+    def withdraw_first(outcomes: Outcomes) -> None:
+        Bid.objects.filter(pk=bids[1].pk).update(state=BidState.WITHDRAWN)
+        write(outcomes)
+
+    monkeypatch.setattr(Outcomes, "write", withdraw_first)
+    with pytest.raises(WrongState, match="Bid 2 is withdrawn"):
+        decision_queue.decide_batch(market.pk)
+    assert set(Bid.objects.values_list("state", flat=True)) == {BidState.SUBMITTED}
+    assert not DecisionRecord.objects.exists()
 
 
 @pytest.mark.thorough
@@ -144,9 +242,9 @@ def test_a_bid_that_another_worker_took_meanwhile_is_not_there(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit(market, alice)
-    assert decision_queue.decide_next(market.pk)
+    assert decision_queue.decide_batch(market.pk) == 1
     monkeypatch.setattr(decision_queue, "has_pending", lambda market_id: True)  # as it was before the lock was held
-    assert not decision_queue.decide_next(market.pk)
+    assert decision_queue.decide_batch(market.pk) == 0
     assert DecisionRecord.objects.count() == 1
 
 

@@ -352,7 +352,7 @@ def test_many_waiting_bids_do_not_make_a_reader_read_all_jobs_again(
     with sqlite.as_another(process=True):
         for _ in range(2 * book.CATCH_UP_EVENTS):
             submit_bid(cluster=world.market.cluster, owner=world.alice, body=world.offer())
-        decision_queue.decide_next(world.market.pk)
+        decision_queue.decide_batch(world.market.pk, at_most=1)
     monkeypatch.setattr(book, "rebuild", _fail)
     assert market_readings.summary(world.market).undecided == 2 * book.CATCH_UP_EVENTS - 1
 

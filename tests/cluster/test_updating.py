@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from cluster.database.updating import AT_ONCE, update_rows
+from cluster.database.updating import MOST_PARAMETERS, update_rows
 from cluster.models import Server
 from tests.auctions.worlds import make_cluster
 
@@ -40,8 +40,17 @@ def test_only_these_fields_of_these_rows_change_in_one_statement(servers: list[S
 def test_no_rows_need_no_statement_and_many_need_few(servers: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
     with CaptureQueriesContext(connection) as queries:
         update_rows([], FIELDS)
-        update_rows(servers * (AT_ONCE // len(servers) + 1), FIELDS)
+        update_rows(servers * (MOST_PARAMETERS // (2 + len(FIELDS)) // len(servers) + 1), FIELDS)
     assert len(queries) == 2
+
+
+def test_only_rows_that_have_an_expected_value_are_updated(servers: list[Server]) -> None:
+    names = [server.name for server in servers[:3]]
+    for server in servers[:3]:
+        server.storage_mb = 2.0
+    assert update_rows(servers[:3], ["storage_mb"], only_if=("name", [names[0], "another", names[2]])) == 2
+    stored = Server.objects.filter(name__in=names).order_by("pk")
+    assert list(stored.values_list("storage_mb", flat=True)) == [2.0, 1.0, 2.0]
 
 
 def test_it_takes_a_fifth_of_the_processor_time_of_bulk_update(servers: list[Server]) -> None:
