@@ -1,8 +1,9 @@
 """Train a small network with any number of workers, as a ring or with parameter servers: `python train.py --steps 200`.
 
 The data are synthetic. A step takes a global batch of samples, numbered through the whole training, and each worker
-takes an equal part of it: so which samples a step sees does not depend on the number of workers. With the same seed
-and the same number of workers, a job that was stopped and resumed ends with the same weights, bit by bit.
+takes an equal part of it: so which samples a step sees does not depend on the number of workers. With `--minibatch`
+each worker takes as many samples whatever their number is, and steps are counted in such mini-batches. With the same
+seed and the same number of workers, a job that was stopped and resumed ends with the same weights, bit by bit.
 """
 
 import argparse
@@ -37,6 +38,8 @@ class Options:
 
     steps: int
     batch: int
+    minibatch: int
+    """Samples of each worker in a step; 0: its share of a batch."""
     hidden: int
     rate: float
     seed: int
@@ -165,7 +168,7 @@ class Trainer:
                 seconds = time.monotonic() - begin_s
                 progress.add(step=self.state.step, loss=loss, seconds=seconds)
                 self._print(f"step {self.state.step} of {self.options.steps}: loss {loss:.4f}, {seconds:.3f} s")
-                if self.options.checkpoint_every and self.state.step % self.options.checkpoint_every == 0:
+                if self._is_due():
                     self._save()
             self._save()
             self.exchange.finish(stopped=self.state.step < self.options.steps)
@@ -178,15 +181,24 @@ class Trainer:
 
     def _step(self, begin_s: float) -> tuple[float, bool]:
         """Make one step; return its mean loss, and whether any process has to stop: the same for all workers."""
-        first, last = share(self.options.batch, self.job)
+        batch, steps = self.options.batch, 1
+        if self.options.minibatch:
+            batch, steps = self.options.minibatch * self.job.world, self.job.world
+        first, last = share(batch, self.job)
         inputs, labels = self.data.samples(self.state.samples + first, self.state.samples + last)
         loss, gradient = self.network.loss_and_gradient(self.state.weights, inputs, labels)
         _rest(begin_s + max(self.options.step_s, self.options.sample_s * (last - first)))
         totals = np.zeros(TOTALS)
         totals[[COUNT, LOSS, STOP]] = last - first, loss, contract.SIGNALS.terminated
         weights, totals = self.exchange.step(self.state.weights, gradient, totals)
-        self.state = State(weights, self.state.step + 1, self.state.samples + int(totals[COUNT]))
+        done = min(self.state.step + steps, self.options.steps)  # the last step may have more workers than are needed
+        self.state = State(weights, done, self.state.samples + int(totals[COUNT]))
         return float(totals[LOSS] / totals[COUNT]), bool(totals[STOP])
+
+    def _is_due(self) -> bool:
+        """Return whether as many steps were done since the last checkpoint as there may be between two."""
+        every = self.options.checkpoint_every
+        return bool(every) and self.state.step // every > self.saved // every
 
     def _save(self) -> None:
         """Write a checkpoint, if this is the first worker and there is something new."""
@@ -242,6 +254,9 @@ def parsed(job: contract.Job) -> Options:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=60, help="number of steps in all, if the bid states none")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step, of all workers together")
+    parser.add_argument(
+        "--minibatch", type=int, default=0, help="instead: samples of each worker in a step, which then counts for each"
+    )
     parser.add_argument("--hidden", type=int, default=64, help="size of the hidden layer; 1 M parameters: 23256")
     parser.add_argument("--rate", type=float, default=0.2, help="learning rate")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and data")

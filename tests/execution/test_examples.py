@@ -99,6 +99,20 @@ def test_a_job_that_is_stopped_or_killed_at_any_time_ends_with_the_same_bytes(tm
     assert (names[0] / "weights.npy").read_bytes() == (names[1] / "weights.npy").read_bytes(), seed
 
 
+@pytest.mark.parametrize(("workers", "servers"), [(1, 0), (3, 0), (2, 1)])
+def test_steps_are_mini_batches_of_each_worker_if_they_are_asked_for(
+    tmp_path: Path, workers: int, servers: int
+) -> None:
+    arguments = ("--minibatch=32", "--checkpoint-every=4")
+    with started(tmp_path, *arguments, workers=workers, servers=servers, steps=10) as job:
+        assert set(job.codes()) == {DONE}, job.said()
+    steps = [min(10, done) for done in range(workers, 10 + workers, workers)]
+    assert [line["step"] for line in progress(tmp_path)] == steps
+    assert samples(tmp_path) == 32 * workers * len(steps)
+    assert checkpoints(tmp_path)[-1].name == "step-10"
+    assert len(checkpoints(tmp_path)) == 3  # after 4 and after 8 mini-batches, and at the end
+
+
 def test_a_job_whose_number_of_workers_changes_sees_the_same_samples(tmp_path: Path, alone: Path) -> None:
     for generation, workers in enumerate((2, 3, 1)):
         with started(tmp_path, SLOW, workers=workers, steps=STEPS, generation=generation) as job:
