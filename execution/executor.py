@@ -213,7 +213,7 @@ class Executor:
             records.finish(self._fence, training, state, _words_of_end(training))
 
 
-_PROCESSES: Final = Process.objects.select_related("server").order_by("-role", "rank")
+_PROCESSES: Final = Process.objects.select_related("server", "machine_type").order_by("-role", "rank")
 
 
 def _has_work(market: Market) -> bool:

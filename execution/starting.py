@@ -51,6 +51,7 @@ def start_of(
             file_mb=execution.file_mb,
             processes=execution.processes,
         ),
+        machine_type=process.machine_type.name,
     )
 
 

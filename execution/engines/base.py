@@ -34,6 +34,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """The place of a process on its server. What is named has to exist already, and the engine has to run as root."""
+
+    network: Path | None = None
+    """File of a network namespace, such as those in /run/netns; None for that of the engine."""
+    groups: tuple[Path, ...] = ()
+    """Directories of control groups that the program enters before it starts."""
+
+
+@dataclass(frozen=True)
 class Start:
     """A process to be started once."""
 
@@ -54,6 +64,9 @@ class Start:
     user: int | None = None
     """Number (uid) of the user that it runs as; None for the user of the engine."""
     limits: Limits = Limits()
+    machine_type: str = ""
+    """Name of the type of its machine; engines may limit it by that."""
+    confinement: Confinement = Confinement()
 
 
 class Phase(StrEnum):

@@ -49,7 +49,7 @@ KILLED_BY_ENGINE: Final = "killed"
 TIME_OVER: Final = "killed: its machines were no longer held"
 INIT_GONE: Final = "its init was killed"
 
-CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
+CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 0x80000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -331,6 +331,7 @@ def execute(start: Mapping[str, Any], *, output: int) -> NoReturn:
     os.umask(0o077)
     wanted = start["working_directory"]
     try:
+        _confine(start)
         _limit(start)
         if start["user"] is not None:
             _become(start["user"])
@@ -344,6 +345,22 @@ def execute(start: Mapping[str, Any], *, output: int) -> NoReturn:
         raise CannotStart(NOT_FOUND, f"expected {wanted!r} to exist, got: {error.strerror}") from None
     except (OSError, ValueError) as error:
         raise CannotStart(NOT_RUN, f"expected to start {wanted!r}, got: {error}") from None
+
+
+def _confine(start: Mapping[str, Any]) -> None:
+    """Enter control groups and a network namespace; this process alone, so that a limit never slows down a shim."""
+    place: str | None = None
+    try:
+        for place in start.get("groups", ()):  # an engine of an earlier version did not write it
+            with open(f"{place}/cgroup.procs", "w") as file:
+                file.write("0")
+        place = start.get("network")
+        if place is not None:
+            with open(place) as file:
+                if LIBC.setns(file.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    except OSError as error:
+        raise CannotStart(NOT_RUN, f"expected to enter {place!r}, got: {error.strerror}") from None
 
 
 def _limit(start: Mapping[str, Any]) -> None:

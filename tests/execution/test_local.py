@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from execution.engines import local, shim
-from execution.engines.base import Phase
+from execution.engines.base import Confinement, Phase
 from execution.engines.local import LocalEngine
 from tests.execution.benches import Bench
 from tests.execution.conftest import SERVERS
@@ -43,6 +43,22 @@ def test_a_process_lives_on_when_its_executor_is_killed(tmp_path: Path) -> None:
         bench.ready("one")
         assert bench.seen("one").phase == Phase.RUNNING
         assert bench.ended("one").code == 9
+        bench.assert_nothing_is_left()
+
+
+@pytest.mark.slow
+def test_it_enters_its_control_groups_and_its_network_first(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.procs").write_text("")
+    with adopted():
+        bench = Bench(make, tmp_path / "root", tmp_path)
+        bench.shell("one", f"cat '{group}/cgroup.procs'", confinement=Confinement(groups=(group,)))
+        bench.shell("two", "echo", confinement=Confinement(groups=(tmp_path / "missing",)))
+        bench.shell("three", "echo", confinement=Confinement(network=tmp_path / "none"))
+        assert (bench.ended("one").code, bench.output("one")) == (0, b"0")  # which means the process that writes it
+        assert (bench.ended("two").code, "missing" in bench.seen("two").reason) == (126, True)
+        assert (bench.ended("three").code, "none" in bench.seen("three").reason) == (126, True)
         bench.assert_nothing_is_left()
 
 
