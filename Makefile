@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm bench mutants soak soak-demo lock
+.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm testbed bench mutants soak soak-demo lock
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, a minute"
 	@echo "make up-slurm    as root: a Slurm of three servers on this machine, to try the engine slurm"
+	@echo "make testbed     20 minutes, best as root: real jobs under the papers' policies; SEED=2  SMALL=1 (a minute)"
 	@echo "make bench       speed of a decision"
 	@echo "make soak        before a release: random tests alone, thirty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
@@ -87,6 +88,10 @@ test:
 
 up-slurm: $(VENV)/.run
 	@exec $(BIN)/python -m execution.engines.small_slurm $(VAR)/slurm
+
+testbed: $(VENV)/.run
+	@SHADOWPRICE_VAR="$(VAR)/testbed" exec $(BIN)/python manage.py testbed $(if $(SEED),--seed $(SEED)) \
+		$(if $(SMALL),--small) $(if $(RECORD),--record)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

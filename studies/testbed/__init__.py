@@ -1,0 +1,1 @@
+"""The papers' testbeds on this machine: real training jobs in real markets, measured and judged."""
