@@ -15,6 +15,8 @@ from tests.processes import ROOT
 GRACE_S = 0.8
 STEP_S = 0.1
 """Shortest time of the trainer's step."""
+OF_TRAINER = ("--hidden", "32", "--checkpoint-every", "5")
+"""Arguments of the trainer on which its weights and checkpoints depend."""
 
 
 def executing_cluster(
@@ -47,8 +49,7 @@ def executing_cluster(
     if slurm is not None:
         engine = {"engine": EngineKind.SLURM, "slurm_configuration": str(slurm)}
     Execution.objects.create(cluster=cluster, grace_s=GRACE_S, addresses=addresses, allow_root=True, **engine)
-    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", str(STEP_S), "--hidden", "32"]
-    command += ["--checkpoint-every", "5"]
+    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", str(STEP_S), *OF_TRAINER]
     Program.objects.create(
         cluster=cluster,
         name="train",
