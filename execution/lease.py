@@ -33,13 +33,14 @@ def take(holder: str, *, now: float) -> int | None:
     """
     with transaction.atomic():
         lease, _ = Lease.objects.select_for_update().get_or_create(
-            name=NAME, defaults={"holder": holder, "fence": 1, "until": now + LASTS_S}
+            name=NAME, defaults={"holder": holder, "fence": 1, "since": now, "until": now + LASTS_S}
         )
         if lease.holder != holder:
             if now < lease.until:
                 return None
             lease.holder = holder
             lease.fence += 1
+            lease.since = now
         lease.until = now + LASTS_S
         lease.save()
         return lease.fence

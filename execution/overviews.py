@@ -1,18 +1,23 @@
 """Execution of a cluster, for operators: what runs, whether an executor is active, and what is late."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import isfinite
+from pathlib import Path
 from typing import Final
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 
 from auctions.models import Commitment, Outage
 from cluster import clock
 from cluster.models import Server
+from execution.engines import slurm
+from execution.engines.base import EngineError
+from execution.forecasts import Forecast, late_ones
 from execution.models import (
     OVER,
+    EngineKind,
     Execution,
     Generation,
     GenerationState,
@@ -22,11 +27,16 @@ from execution.models import (
     Training,
     TrainingState,
 )
+from execution.restarts import RestartCost, restart_cost
 from execution.steps import LEAST_RUN_S, PATIENCE_S
 from execution.wanted import GOING, timeline
 
+LATELY_S: Final = 3_600.0
+"""Time for which a server is marked on which a process was lost, seconds."""
 LATE_S: Final = 5.0
 """Seconds after which something that should have started is late; the executor looks about once a second."""
+NOTHING: Final = (0, 0, 0, 0)
+"""Numbers of processes of a server that has none."""
 ALIVE: Final = (ProcessState.SENT, ProcessState.RUNNING)
 """States of processes that have not ended, as far as is known."""
 
@@ -54,6 +64,18 @@ class ServerUse:
     """Whether the market gives it new work."""
     running: int
     sent: int
+    unstarted: int
+    """Processes that were sent there more than `LATE_S` ago and have not started: it may not be reached."""
+    lost: int
+    """Processes that were lost there within `LATELY_S`."""
+    engine_state: str | None
+    """The words of the engine about the server, which are not trusted: a dead server may be called alive for minutes.
+    None if the engine says nothing."""
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether something failed there lately."""
+        return self.unstarted > 0 or self.lost > 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +91,19 @@ class Overview:
     processes: dict[str, int]
     servers: list[ServerUse]
     late: list[Late]
+    foreseen: list[Forecast]
+    """Trainings that run and will not be done in time at their present rate, the latest first."""
+    restart: RestartCost
+
+    @property
+    def executor_since(self) -> datetime | None:
+        """Time at which the holder of the lease took it; None if there was none."""
+        return None if self.lease is None else _moment(self.lease.since)
+
+    @property
+    def lease_until(self) -> datetime | None:
+        """End of the lease."""
+        return None if self.lease is None else _moment(self.lease.until)
 
 
 def overview(execution: Execution) -> Overview:
@@ -83,6 +118,8 @@ def overview(execution: Execution) -> Overview:
         processes=processes_by_state(execution),
         servers=servers(execution),
         late=late(execution),
+        foreseen=late_ones(execution.cluster.market),
+        restart=restart_cost(execution.cluster.market),
     )
 
 
@@ -113,15 +150,43 @@ def processes_by_state(execution: Execution) -> dict[str, int]:
 
 def servers(execution: Execution) -> list[ServerUse]:
     """Return the servers of a cluster with the numbers of processes there, in the order of prices."""
-    going = Process.objects.filter(generation__in=live(execution), state__in=ALIVE).order_by()
-    counts = going.values_list("server", "state").annotate(Count("pk"))
-    of = {(server, state): number for server, state, number in counts}
+    late_from, lost_from = (clock.now() - timedelta(seconds=seconds) for seconds in (LATE_S, LATELY_S))
+    is_sent = Q(generation__in=live(execution), state=ProcessState.SENT)
+    is_lost = Q(state=ProcessState.LOST, started_at__isnull=False, ended_at__gt=lost_from)
+    rows = Process.objects.filter(Q(generation__in=live(execution)) | is_lost)
+    mine = rows.filter(server__cluster=execution.cluster_id).order_by().values("server")
+    counts = mine.annotate(
+        running=Count("pk", filter=Q(state=ProcessState.RUNNING)),
+        sent=Count("pk", filter=is_sent),
+        unstarted=Count("pk", filter=is_sent & Q(generation__created_at__lt=late_from)),
+        lost=Count("pk", filter=is_lost),
+    )
+    columns = counts.values_list("server", "running", "sent", "unstarted", "lost")
+    of = {row[0]: row[1:] for row in columns}
     outages = Outage.objects.filter(ended_version=None, server__cluster=execution.cluster_id)
     out = set(outages.values_list("server", flat=True))
+    said = node_states(execution)
     return [
-        ServerUse(name, pk not in out, *(of.get((pk, state), 0) for state in (ProcessState.RUNNING, ProcessState.SENT)))
+        _use(name, pk not in out, of.get(pk, NOTHING), None if said is None else said.get(name, "unknown"))
         for pk, name in Server.objects.filter(cluster=execution.cluster_id).values_list("pk", "name")
     ]
+
+
+def _use(name: str, in_service: bool, numbers: tuple[int, int, int, int], said: str | None) -> ServerUse:
+    running, sent, unstarted, lost = numbers
+    return ServerUse(name, in_service, running, sent, unstarted, lost, said)
+
+
+def node_states(execution: Execution) -> Mapping[str, str] | None:
+    """Return what the engine says of each server; None if it says nothing, as `local` does."""
+    if execution.engine != EngineKind.SLURM:
+        return None
+    configuration = Path(execution.slurm_configuration) if execution.slurm_configuration else None
+    try:
+        return slurm.node_states(configuration)
+    except EngineError as error:
+        names = Server.objects.filter(cluster=execution.cluster_id).values_list("name", flat=True)
+        return dict.fromkeys(names, f"no answer: {error}")
 
 
 def late(execution: Execution) -> list[Late]:

@@ -10,6 +10,7 @@ from django.db.models import Max, Min, Q
 
 from auctions.models import Bid
 from cluster.models import MachineType, Server
+from execution.forecasts import Forecast, forecast_of
 from execution.models import Generation, Process, Progress, Training, TrainingState
 from execution.steps import Machines
 
@@ -56,6 +57,8 @@ class TrainingReading:
     """Share of its steps that is done, rounded down; None if the bid does not state them."""
     next_try_at: datetime | None
     """Time before which it is not started again after a failure; None if it need not wait."""
+    forecast: Forecast | None
+    """The time at which it is done at its present rate; None if that is not known."""
     generations: list[Start]
     truncated: bool
     """Whether there are earlier generations."""
@@ -75,6 +78,7 @@ def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | Non
         row=training,
         percent=min(100, 100 * training.step // training.steps) if training.steps else None,
         next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if waits else None,
+        forecast=forecast_of(bid),
         generations=_starts(newest)[:MOST_GENERATIONS][::-1],
         truncated=len(newest) > MOST_GENERATIONS,
     )

@@ -64,6 +64,18 @@ class GenerationOut(Answer):
         return row.processes
 
 
+class ForecastOut(Answer):
+    sequence = fields.number("Number of the bid.", source="bid")
+    step = fields.number("Last step that was reported.")
+    steps = fields.number("Number of steps in all.")
+    step_s = serializers.FloatField(help_text="Present time from one step to the next, seconds.")
+    done_slot = serializers.FloatField(help_text="Time at which it is done at this rate, in the slots that it holds.")
+    done_at = wall_time("The same")
+    promised_slot = serializers.FloatField(help_text="End of the last slot that it holds.")
+    promised_at = wall_time("The same")
+    late_slots = serializers.FloatField(help_text="done_slot - promised_slot; below 0 if it is done in time.")
+
+
 class TrainingOut(Answer):
     cluster = ClusterName(source="*", help_text="Name of the cluster.")
     sequence = fields.number("Number of the bid.", source="row.bid.sequence")
@@ -81,6 +93,10 @@ class TrainingOut(Answer):
     loss = serializers.FloatField(source="row.loss", allow_null=True, help_text="Loss at the last step.")
     retries = fields.number("Failures in a row without a newer checkpoint; the fifth ends it.", source="row.retries")
     next_try_at = wall_time("Time before which it is not started again after a failure", null=True)
+    forecast = ForecastOut(
+        allow_null=True,
+        help_text="When it will be done at its present rate; null if it does not run, or that is not known.",
+    )
     generations = GenerationOut(many=True, help_text="Generations, oldest first; of many, the newest.")
     truncated = serializers.BooleanField(help_text="Whether there are earlier generations.")
 
@@ -109,11 +125,56 @@ class LogOut(Answer):
     is_over = serializers.BooleanField(help_text="Whether the process has ended, so that no more output follows.")
 
 
+class EstimateOut(Answer):
+    model = string("Name of the model.")
+    worker_type = string("Name of the worker type.")
+    profile_s = serializers.FloatField(help_text="Step time in the profile, seconds: new bids use it.")
+    measured_s = serializers.FloatField(
+        allow_null=True,
+        help_text="Median of the reported durations of steps, less the exchange of gradients by the profile, seconds;"
+        " null for fewer than 20 steps, or if it is not above 0.",
+    )
+    ratio = serializers.FloatField(allow_null=True, help_text="measured_s / profile_s.")
+    steps = fields.number("Number of steps.")
+    jobs = fields.number("Number of jobs that reported them.")
+
+
+class MeasuredOut(Answer):
+    model = string("Name of the model.", source="constellation.model")
+    architecture = string("ps, or ring, as jobs in queues run, too.", source="constellation.architecture")
+    worker_type = string("Type of the workers; several are joined by +.", source="constellation.worker_type")
+    workers = fields.number("Number of workers.", source="constellation.workers")
+    ps_type = string("Type of the parameter servers; empty in a ring.", source="constellation.ps_type", blank=True)
+    num_ps = fields.number("Number of parameter servers.", source="constellation.ps")
+    one_server = serializers.BooleanField(
+        source="constellation.one_server", help_text="Whether all machines were on one server."
+    )
+    expected_s = serializers.FloatField(help_text="Duration of a step by the profile of now, seconds.")
+    measured_s = serializers.FloatField(
+        allow_null=True, help_text="Median of the reported durations, seconds; null for fewer than 20 steps."
+    )
+    ratio = serializers.FloatField(allow_null=True, help_text="measured_s / expected_s.")
+    steps = fields.number("Number of steps.")
+    jobs = fields.number("Number of jobs that reported them.")
+
+
+class StepTimesOut(Answer):
+    estimates = EstimateOut(many=True, help_text="By model and worker type, where all workers were of one type.")
+    measured = MeasuredOut(many=True, help_text="By everything on which a step's duration depends.")
+
+
 class ServerUseOut(Answer):
     name = string("Name of the server.")
     in_service = serializers.BooleanField(help_text="Whether the market gives it new work.")
     running = fields.number("Number of processes that run there.")
     sent = fields.number("Number of processes that were sent to the engine and have not been seen there.")
+    unstarted = fields.number("Number of these that were sent more than 5 s ago: the server may not be reached.")
+    lost = fields.number("Number of processes that were lost there in the last hour.")
+    engine_state = string(
+        "What the engine says of the server; null if it says nothing. It is not trusted: an engine may notice a dead"
+        " server after minutes.",
+        null=True,
+    )
 
 
 class LateOut(Answer):
@@ -124,6 +185,16 @@ class LateOut(Answer):
 
 def _counts(what: str) -> serializers.DictField:
     return serializers.DictField(child=serializers.IntegerField(), help_text=f"Number of {what} in each state.")
+
+
+class RestartOut(Answer):
+    restarts = fields.number("Number of changes of machines that were measured: the newest, at most 50.")
+    seconds = serializers.FloatField(
+        allow_null=True, help_text="Median time that one cost, wall-clock seconds; null without any."
+    )
+    slots = serializers.FloatField(allow_null=True, help_text="The same in slots.")
+    parameter = string("Name by which the policy in force counts it: restart or pause.")
+    counted_slots = fields.number("Slots that the policy counts for it.")
 
 
 class ExecutionOut(Answer):
@@ -137,12 +208,18 @@ class ExecutionOut(Answer):
     )
     executor_active = serializers.BooleanField(help_text="Whether an executor is active, for all clusters.")
     executor = string("Executor that is active, or was last; null if there was none.", null=True)
+    executor_since = wall_time("Time at which it became the active one; null if there was none", null=True)
+    lease_until = wall_time("End of its lease, which it renews about once a second", null=True)
     fence = fields.number("Number of executors that have been active so far; null if there was none.", null=True)
     trainings = _counts("trainings")
     generations = fields.number("Number of generations that have not ended.")
     processes = _counts("processes of these generations")
     servers = ServerUseOut(many=True, help_text="Servers in the order of prices.")
     late = LateOut(many=True, help_text="What should have started or ended more than 5 s ago, by bid.")
+    foreseen = ForecastOut(
+        many=True, help_text="Trainings that will not be done in time at their present rate, the latest first."
+    )
+    restart = RestartOut(help_text="What it costs a job that its machines change.")
 
     @staticmethod
     def executor_of(row: Overview) -> str | None:

@@ -2,19 +2,20 @@
 
 from typing import Final
 
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api.base import bid_of, market_named, operated_market
 from auctions.models import Bid
 from cluster.models import Cluster
-from execution import logs, overviews, readings
-from execution.api.shapes import ExecutionOut, LogOut, TrainingOut, TrainingProgressOut
+from execution import logs, overviews, readings, step_times
+from execution.api.shapes import ExecutionOut, LogOut, StepTimesOut, TrainingOut, TrainingProgressOut
 from execution.engines.files import Logs
 from execution.models import Execution, Process, ProcessState
 from execution.places import engine_root
-from web.openapi import READ, describe, query
+from web.csv_files import CsvView, csv_file
+from web.openapi import CSV, READ, describe, query
 from web.parameters import whole_number
 from web.views import ApiView, one_of
 
@@ -40,6 +41,25 @@ class ClusterExecution(ApiView):
         absent = f"Jobs of {market.cluster.name} are not run by this service."
         execution = one_of(rows, absent, cluster=market.cluster)
         return Response(ExecutionOut.write(overviews.overview(execution), cluster=market.cluster))
+
+
+class MeasuredStepTimes(ApiView):
+    """Measured step times of one cluster."""
+
+    @describe("Read measured step times", {200: StepTimesOut}, READ, operation_id="execution_step_times")
+    def get(self, request: Request, cluster: str) -> Response:
+        """For operators: durations of steps that trainings reported, beside the profiles that bids use."""
+        return Response(StepTimesOut.write(step_times.of_market(operated_market(request, cluster))))
+
+
+class MeasuredStepTimesCsv(CsvView):
+    """Measured step times as a table."""
+
+    @describe("Download measured step times", CSV, READ, operation_id="execution_step_times_csv")
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """For operators: one row for each model, architecture, and numbers and types of machines."""
+        rows = step_times.table(step_times.of_market(operated_market(request, cluster)))
+        return csv_file(rows, f"{cluster}-step-times.csv")
 
 
 class BidTraining(ApiView):

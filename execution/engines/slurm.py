@@ -25,6 +25,8 @@ GONE_S: Final = 10.0
 """Longest time until Slurm says that a killed job is gone, seconds."""
 ANSWER_S: Final = 5.0
 """Longest time for an answer of Slurm's commands, seconds."""
+LOOK_S: Final = 2.0
+"""Longest time for an answer while a page is made, seconds."""
 
 
 class SlurmEngine(FilesEngine):
@@ -55,9 +57,7 @@ class SlurmEngine(FilesEngine):
     ) -> None:
         super().__init__(root)
         self.python, self.options, self.prefix = tuple(python), tuple(options), prefix
-        self._environment = {"PATH": os.environ.get("PATH", os.defpath)}
-        if configuration is not None:
-            self._environment["SLURM_CONF"] = str(configuration)
+        self._environment = _environment(configuration)
         self._jobs: Mapping[str, str] | None = None
 
     def launch(self, start: Start) -> None:
@@ -134,14 +134,38 @@ class SlurmEngine(FilesEngine):
         return {name: state for state, _, name in (line.partition(" ") for line in lines)}
 
     def _run(self, *command: str, script: str = "") -> str:
-        try:
-            done = subprocess.run(  # noqa: S603
-                command, input=script, env=self._environment, capture_output=True, text=True, timeout=ANSWER_S
-            )
-        except subprocess.TimeoutExpired:
-            raise EngineError(f"expected {command[0]} to answer, got nothing within {ANSWER_S:.0f} s") from None
-        except OSError as error:
-            raise EngineError(f"expected {command[0]} to run, got: {error}") from None
-        if done.returncode != 0:
-            raise EngineError(f"expected {command[0]} to succeed, got: {done.stderr.strip()}")
-        return done.stdout
+        return _run(command, self._environment, script=script)
+
+
+def node_states(configuration: Path | None) -> Mapping[str, str]:
+    """Return the states of all servers by name, as Slurm says them: an asterisk means that it does not answer.
+
+    Raises
+    ------
+    EngineError
+        If Slurm does not answer.
+    """
+    said = _run(["sinfo", "--noheader", "--Node", "--format=%N %T"], _environment(configuration), longest_s=LOOK_S)
+    return {name: state for name, _, state in (line.partition(" ") for line in said.splitlines())}
+
+
+def _environment(configuration: Path | None) -> dict[str, str]:
+    """Return the environment of Slurm's commands."""
+    named = {} if configuration is None else {"SLURM_CONF": str(configuration)}
+    return {"PATH": os.environ.get("PATH", os.defpath), **named}
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], *, script: str = "", longest_s: float = ANSWER_S
+) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, input=script, env=environment, capture_output=True, text=True, timeout=longest_s
+        )
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"expected {command[0]} to answer, got nothing within {longest_s:.0f} s") from None
+    except OSError as error:
+        raise EngineError(f"expected {command[0]} to run, got: {error}") from None
+    if done.returncode != 0:
+        raise EngineError(f"expected {command[0]} to succeed, got: {done.stderr.strip()}")
+    return done.stdout

@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=20, unique=True)),
                 ('holder', models.CharField(max_length=120)),
                 ('fence', models.PositiveBigIntegerField()),
+                ('since', models.FloatField(default=0.0, help_text='Time at which its holder took it, seconds since 1970.')),
                 ('until', models.FloatField(help_text='End, seconds since 1970.')),
             ],
         ),

@@ -6,10 +6,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.db.models import Max
 from django.urls import reverse
 
-from auctions.models import Bid, BidState, Commitment, Market
+from auctions.models import Bid, BidState, Market
 from cluster import clock
 from cluster.operators import is_operator
 from execution.models import (
@@ -17,11 +16,9 @@ from execution.models import (
     Checkpoint,
     Execution,
     Generation,
-    GenerationState,
     Lease,
     Process,
     ProcessRole,
-    Progress,
     Training,
     TrainingState,
 )
@@ -78,7 +75,7 @@ def context(market: Market, bid: Bid, chosen: str, viewer: User) -> dict[str, An
         "last_lines": rest.strip(),
         "percent": reading.percent,
         "next_try_at": reading.next_try_at,
-        "foreseen": _foreseen(market, bid, training),
+        "forecast": reading.forecast,
         "starts": [(one, _machines(one.machines)) for one in starts],
         "truncated": reading.truncated,
         "chosen": next((one for one in starts if one.row.number == number), next(iter(starts), None)),
@@ -109,23 +106,6 @@ def _rest(bid: Bid, training: Training) -> str:
     left = training.steps - training.step
     query = urlencode({"from": bid.sequence, "steps": left})
     return f"{reverse('submit', args=[bid.market.cluster.name])}?{query}" if left > 0 else ""
-
-
-def _foreseen(market: Market, bid: Bid, training: Training) -> str:
-    """Return when the training will be done at its present rate, beside the end of its promise; empty if unknown."""
-    live = Generation.objects.filter(training=training, state=GenerationState.RUNNING).first()
-    end = Commitment.objects.filter(bid=bid).aggregate(end=Max("end"))["end"]
-    if live is None or not training.steps or end is None:
-        return ""
-    seen = Progress.objects.filter(generation=live)
-    first, last = seen.order_by("step").first(), seen.order_by("-step").first()
-    time = timeline(market.cluster)
-    if first is None or last is None or last.at <= first.at or time.slot_s == float("inf"):
-        return ""
-    step_s = (last.at - first.at).total_seconds() / (last.step - first.step)
-    late_s = time.now_s + (training.steps - last.step) * step_s - time.wall(end)
-    slots = abs(late_s) / time.slot_s
-    return f"At this rate it is done {slots:.1f} slots {'after' if late_s > 0 else 'before'} the end of its promise."
 
 
 def spans(bid: Bid, who: str) -> list[gantt.Span]:

@@ -11,10 +11,10 @@ KEY = "0123456789ab-g0-w0"
 def make_training(bid: Bid) -> Training:
     """Give a bid a training, by a program of its owner, with one worker that runs and has reported a step."""
     cluster = bid.market.cluster
-    Execution.objects.create(cluster=cluster, own_programs=True, users_trust_each_other=True)
-    program = Program.objects.create(
-        cluster=cluster, owner=bid.owner, name="train", arguments=["x"], archive_sha256=64 * "0", archive_bytes=1
-    )
+    trusting = {"own_programs": True, "users_trust_each_other": True}
+    Execution.objects.get_or_create(cluster=cluster, defaults=trusting)
+    given = {"owner": bid.owner, "arguments": ["x"], "archive_sha256": 64 * "0", "archive_bytes": 1}
+    program, _ = Program.objects.get_or_create(cluster=cluster, name="train", defaults=given)
     training = Training.objects.create(bid=bid, program=program, steps=9, step=3, state=TrainingState.RUNNING)
     server = cluster.servers.earliest("position")
     machine = cluster.machine_types.filter(role=MachineRole.WORKER).earliest("position")

