@@ -6,13 +6,13 @@ from time import monotonic
 from typing import Final
 from uuid import UUID
 
-from auctions.counterfactual.recent import Recent
 from auctions.counterfactual.record import Record
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
 from auctions.models import Bid, DecisionRecord, Event, FirstDecision, Market
 from auctions.readings.computation_limits import COMPUTATIONS
+from auctions.state.recent import Recent
 from scheduling.analysis.truthfulness import VALUE_FACTORS, Misreport, stated_times, stated_values, time_of
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.policies.base import Objective, Policy

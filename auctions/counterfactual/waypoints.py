@@ -7,8 +7,8 @@ replayed before the policy can decide the bid again. Without kept states that ta
 from typing import Final
 from uuid import UUID
 
-from auctions.counterfactual.recent import Recent
 from auctions.counterfactual.replayed import ReplayedMarket
+from auctions.state.recent import Recent
 
 EVENTS: Final = 32
 """Number of events between two stored states."""

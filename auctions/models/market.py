@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
+from cluster.database.prepared import Prepared
 from cluster.models import Cluster
 from scheduling.policies.base import Policy
 from scheduling.registry import recorded_policy
@@ -62,11 +63,17 @@ class PolicyVersion(models.Model):
     @classmethod
     def in_force(cls, market_id: int) -> "PolicyVersion":
         """Return the version by which a market decides."""
-        return cls.objects.filter(market=market_id).latest("number")
+        found = _IN_FORCE.first(market_id)
+        if found is None:
+            raise cls.DoesNotExist(f"The market {market_id} has no policy.")
+        return found
 
     def policy(self) -> Policy:
         """Return the policy with these parameters."""
         return recorded_policy(self.name, self.parameters)
+
+
+_IN_FORCE = Prepared(lambda market: PolicyVersion.objects.filter(market=market).order_by("-number")[:1], int)
 
 
 class BidState(models.TextChoices):

@@ -27,6 +27,7 @@ from auctions.readings import queues as queue_readings
 from auctions.readings.gantt import bars
 from auctions.readings.types import Bar, Bools, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
+from cluster.database.prepared import Prepared
 from cluster.models import MachineRole
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.base import Objective
@@ -49,6 +50,9 @@ __all__ = [
     "utilisation",
     "welfare",
 ]
+
+
+_CERTIFICATE = Prepared(lambda market: Certificate.objects.filter(market=market)[:1], int)
 
 
 @one_version()
@@ -130,7 +134,7 @@ def bound(market: Market) -> Certificate | None:
     """Return the latest certificate; None before the first, or if the policy's objective is not welfare."""
     if POLICIES[PolicyVersion.in_force(market.pk).name].objective is not Objective.WELFARE:
         return None
-    return Certificate.objects.filter(market=market).first()
+    return _CERTIFICATE.first(market.pk)
 
 
 @one_version()

@@ -11,9 +11,11 @@ Operators read the present figures. So does a user who owns all bids of a market
 protect.
 """
 
+from dataclasses import replace
 from functools import cache
 from statistics import median
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 from django.contrib.auth.models import User
@@ -22,7 +24,8 @@ from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Publication
 from auctions.readings import market_readings
 from auctions.readings.types import Flow, Summary, Welfare
-from auctions.state.market_snapshot import one_version
+from auctions.state.market_snapshot import market_snapshot, one_version
+from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
 from cluster.operators import is_operator
 
@@ -39,6 +42,11 @@ SEALED: Final = frozenset({"weighted_jct_slots", "standing"})
 number of standing bids falls when a bid becomes worthless to its owner: they are published among the rejected ones.
 """
 
+
+_summaries: Recent[tuple[UUID, int, int, int, bool], Summary] = Recent(64)
+"""Summaries by the market's token and version, the last slot that began, the first one on sale, and whether the figures
+are present ones.
+"""
 
 _OF_OTHERS = Prepared(
     lambda market, viewer: Bid.objects.filter(market=market).exclude(owner=viewer).order_by().values_list("pk")[:1],
@@ -119,8 +127,19 @@ def _of_no_bids() -> dict[str, Any]:
 
 @one_version()
 def summary(market: Market, viewer: User) -> Summary:
-    """Return the summary of the market that the viewer may read."""
-    return market_readings.summary(market, published=None if sees_all(market, viewer) else _latest(market))
+    """Return the summary of the market that the viewer may read, which is computed once for all readers of a version.
+
+    The certificate, the time of reading and whether the market is open change without a new version.
+    """
+    seen, present = market_snapshot(market), sees_all(market, viewer)
+    key = (seen.market.token, seen.market.version, seen.moment.slot, seen.moment.now, present)
+    found = _summaries.get(key)
+    if found is None:
+        found = market_readings.summary(market, published=None if present else _latest(market))
+        _summaries.store(key, found)
+        return found
+    bound = market_readings.bound(market) if present else None
+    return replace(found, read_at=seen.moment.wall, is_open=seen.market.is_open, bound=bound)
 
 
 @one_version()

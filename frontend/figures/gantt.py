@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from frontend.figures.base import (
@@ -137,7 +137,7 @@ def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, i
         local, size = _pack(members)
         if bands and (lane + size > LARGEST_LANES or len(placed) + len(members) > LARGEST_BARS):
             continue
-        placed += [replace(p, lane=lane + p.lane) for p in local]
+        placed += [_Placed(p.span, lane + p.lane, p.height) for p in local]
         bands.append((name, lane, size))
         lane += size
     left = len(groups) - len(bands)

@@ -22,19 +22,20 @@ class TimeLine:
     def words(self, slot: float) -> str:
         """Return date, time and slot as text; a time within a slot is given in hundredths."""
         number = int(slot) if slot == int(slot) else round(slot, 2)
-        return f"{self._begins(slot):%-d %b %Y} {self._clock(slot)} (slot {number})"
+        return f"{self._begins(slot).strftime(f'%-d %b %Y {self._clock}')} (slot {number})"
 
     def time_words(self, slot: int) -> str:
         """Return day and time of a slot, to be used in a sentence."""
-        return f"{self._begins(slot):%-d %b} {self._clock(slot)}"
+        return self._begins(slot).strftime(f"%-d %b {self._clock}")
 
     def milliseconds(self, slots: float) -> int:
         """Return the length of a number of slots in the unit of Plotly's date axes."""
         return round(slots * self.slot_seconds * 1000)
 
-    def _clock(self, slot: float) -> str:
-        """Return the time of day, with seconds where slots are not whole minutes."""
-        return f"{self._begins(slot):%H:%M}" if self.slot_seconds % 60 == 0 else f"{self._begins(slot):%H:%M:%S}"
+    @property
+    def _clock(self) -> str:
+        """The format of the time of day, with seconds where slots are not whole minutes."""
+        return "%H:%M" if self.slot_seconds % 60 == 0 else "%H:%M:%S"
 
     def _begins(self, slot: float) -> datetime:
         return self.epoch + timedelta(seconds=slot * self.slot_seconds)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from auctions.domain.totals import figures_of
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import set_open
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Certificate, Market
-from auctions.readings import certificates, market_readings
+from auctions.readings import certificates, market_readings, publications
 from tests.auctions.worlds import make_operator, make_user, set_time, submit
 
 BEGIN_AND_END = 4
@@ -125,6 +127,35 @@ def test_readings_take_few_queries_whatever_the_number_of_bids(
         market_readings.welfare(busy)
     with django_assert_max_num_queries(BEGIN_AND_END + 2):
         market_readings.bars(busy, start=0, end=100, viewer=None)
+
+
+def test_a_summary_is_computed_once_for_all_readers_of_a_version(
+    busy: Market, alice: User, django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, computed = make_operator(), list[int]()
+    compute = market_readings.summary
+
+    def counted(market: Market, **options: Any) -> market_readings.Summary:
+        computed.append(market.pk)
+        return compute(market, **options)
+
+    monkeypatch.setattr(market_readings, "summary", counted)
+    first = publications.summary(busy, operator)
+    with django_assert_max_num_queries(BEGIN_AND_END + 5):
+        assert replace(publications.summary(busy, operator), read_at=first.read_at) == first
+    assert len(computed) == 1
+    set_open(busy, False)
+    certificates.renew(busy.pk)
+    later = publications.summary(busy, operator)
+    assert (later.is_open, later.bound is None, first.bound) == (False, False, None)
+    assert later.read_at > first.read_at
+    assert len(computed) == 1
+    publications.summary(busy, make_user("someone"))
+    assert len(computed) == 2, "others see published figures"
+    set_open(busy, True)
+    submit(busy, alice)
+    assert publications.summary(busy, operator).undecided == first.undecided + 1
+    assert len(computed) == 3
 
 
 def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happened(busy: Market) -> None:
