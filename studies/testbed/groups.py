@@ -45,6 +45,8 @@ class Groups:
     """Directory below which groups are made, by controller; with version 2 it is the same one for all."""
     roots: tuple[Path, ...]
     """Directories of the whole hierarchies, where groups of an earlier process may be."""
+    home: Path
+    """Directory of the group in which this process was, by its processor time."""
 
     @classmethod
     def here(cls, *, mounts: Path = Path("/proc/self/mounts"), own: Path = Path("/proc/self/cgroup")) -> "Groups":
@@ -65,11 +67,12 @@ class Groups:
         }
         if set(roots) == set(CONTROLLERS):
             first = {name: root / ours.get(name, "/").lstrip("/") for name, root in roots.items()}
-            return cls(1, first, tuple(dict.fromkeys(roots.values())))
+            return cls(1, first, tuple(dict.fromkeys(roots.values())), first["cpu"])
         for _, where, kind, *_ in rows:
             control = Path(where) / "cgroup.controllers"
             if kind == "cgroup2" and control.exists() and set(CONTROLLERS) <= set(control.read_text().split()):
-                return cls(2, dict.fromkeys(CONTROLLERS, Path(where)), (Path(where),))
+                home = Path(where) / ours.get("", "/").lstrip("/")
+                return cls(2, dict.fromkeys(CONTROLLERS, Path(where)), (Path(where),), home)
         missing = ", ".join(name for name in CONTROLLERS if name not in roots)
         raise NoGroups(f"expected control groups for {', '.join(CONTROLLERS)}, got none for {missing}")
 
@@ -137,7 +140,7 @@ class Groups:
 
     def leave(self) -> None:
         """Move this process back."""
-        self._move(self.bases["cpu"])
+        self._move(self.home)
 
     def _move(self, group: Path) -> None:
         try:

@@ -1,7 +1,7 @@
 """The servers of the testbed: each a control group and a network namespace, if this machine allows it."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -65,14 +65,8 @@ def prefix_of(folder: Path) -> str:
 @contextmanager
 def made(prefix: str) -> Iterator[Servers]:
     """Make the servers for the block, after what an earlier process left is removed; afterwards nothing is left."""
-    groups, problems = None, []
-    try:
-        groups = Groups.here()
-        groups.remove(prefix)
-        _make_groups(groups, prefix)
-    except NoGroups as error:
-        groups = None
-        problems.append(str(error))
+    groups, problem = _grouped(prefix)
+    problems = [problem] if problem else []
     try:
         networks.remove(prefix)
         try:
@@ -88,6 +82,23 @@ def made(prefix: str) -> Iterator[Servers]:
             groups.leave()
             groups.remove(prefix)
         networks.remove(prefix)
+
+
+def _grouped(prefix: str) -> tuple[Groups | None, str]:
+    """Make all groups and enter that of the market; return a problem instead if that is not possible."""
+    try:
+        groups = Groups.here()
+        groups.remove(prefix)
+    except NoGroups as error:
+        return None, str(error)
+    try:
+        _make_groups(groups, prefix)
+    except NoGroups as error:
+        with suppress(NoGroups):  # it need not have been moved
+            groups.leave()
+        groups.remove(prefix)
+        return None, str(error)
+    return groups, ""
 
 
 def _make_groups(groups: Groups, prefix: str) -> None:

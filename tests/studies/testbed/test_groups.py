@@ -49,6 +49,11 @@ def test_groups_of_version_2_divide_what_is_above_them(tmp_path: Path) -> None:
     assert groups.version == 2
     assert groups.make("one", Limits(), divided=True) == (tmp_path / "one",)
     assert groups.make("one/two", LIMITS) == (tmp_path / "one/two",)
+    (tmp_path / "mine").mkdir()
+    groups.enter("one")
+    assert (tmp_path / "one/cgroup.procs").read_text() == str(os.getpid())
+    groups.leave()
+    assert (tmp_path / "mine/cgroup.procs").read_text() == str(os.getpid())
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +cpuset +memory +pids"
     assert (tmp_path / "one/cgroup.subtree_control").read_text() == "+cpu +cpuset +memory +pids"
     assert (tmp_path / "one/two/cpu.max").read_text() == "25000 50000"
