@@ -60,6 +60,9 @@ class Command(BaseCommand):
                     result = self._run(SMALL if options["small"] else STANDARD, seed)
             except (SchedulingError, NotMeasured) as error:
                 raise CommandError(str(error), returncode=2) from None
+            except KeyboardInterrupt:
+                self.stderr.write("Stopped: what was made is removed, and no result is kept.")
+                sys.exit(128 + signal.SIGINT)
             self.stdout.write(page.summary(result))
             path = kept / f"seed-{seed}.json" if options["record"] else settings.VAR_DIR / "testbed.json"
             results.write(result, path)

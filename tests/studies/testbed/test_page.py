@@ -46,4 +46,5 @@ def test_a_page_without_a_place_for_results_is_refused() -> None:
 
 def test_the_page_is_that_of_the_results_that_are_kept() -> None:
     kept = results.read_all(DOCUMENT.with_suffix(""))
+    assert kept
     assert page.with_results(DOCUMENT.read_text(), kept) == DOCUMENT.read_text()
