@@ -90,7 +90,7 @@ up-slurm: $(VENV)/.run
 	@exec $(BIN)/python -m execution.engines.small_slurm $(VAR)/slurm
 
 testbed: $(VENV)/.run
-	@SHADOWPRICE_VAR="$(VAR)/testbed" exec $(BIN)/python manage.py testbed $(if $(SEED),--seed $(SEED)) \
+	@SHADOWPRICE_VAR="$$(realpath -m "$(VAR)/testbed")" exec $(BIN)/python manage.py testbed $(if $(SEED),--seed $(SEED)) \
 		$(if $(SMALL),--small) $(if $(RECORD),--record)
 
 bench: $(VENV)/.dev

@@ -131,7 +131,7 @@ def _own_installation() -> Iterator[None]:
     """
     var, database = settings.VAR_DIR, Path(settings.DATABASES["default"]["NAME"])
     inside = database.parent == Path(settings.EXECUTION_DIR).parent == var
-    if var.name != OWN or connection.vendor != "sqlite" or not inside:
+    if var.name != OWN or not var.is_absolute() or connection.vendor != "sqlite" or not inside:
         raise CommandError(
             f"SHADOWPRICE_VAR: expected a directory called {OWN} with database and jobs of its own in it, got {var} and"
             f" {database}; use `make testbed`",

@@ -92,7 +92,7 @@ def test_a_small_run_trains_and_is_recorded(made: Servers, tmp_path: Path) -> No
 
 
 def test_an_installation_that_is_not_its_own_is_refused() -> None:
-    with pytest.raises(CommandError, match="SHADOWPRICE_VAR: expected a directory called testbed"):
+    with pytest.raises(CommandError, match="SHADOWPRICE_VAR: expected the whole path of a directory called testbed"):
         call_command("testbed", small=True)
     with pytest.raises(CommandError, match="--seed: expected"):
         call_command("testbed", seed=0)
