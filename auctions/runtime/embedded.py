@@ -35,6 +35,7 @@ def load() -> None:
 def work(link: Link) -> None:
     """Decide bids until the web process has ended, and give signs of life; exit with status 1 if a thread has died."""
     threads.take_short_turns()
+    memory.share_between_threads()
     memory.give_back_now_and_then()
     with closing(Warming(follows=True)) as warm:
         warm.on_ready = decision_queue.wake_all
