@@ -133,8 +133,8 @@ def _own_installation() -> Iterator[None]:
     inside = database.parent == Path(settings.EXECUTION_DIR).parent == var
     if var.name != OWN or not var.is_absolute() or connection.vendor != "sqlite" or not inside:
         raise CommandError(
-            f"SHADOWPRICE_VAR: expected a directory called {OWN} with database and jobs of its own in it, got {var} and"
-            f" {database}; use `make testbed`",
+            f"SHADOWPRICE_VAR: expected the whole path of a directory called {OWN} with database and jobs of its own,"
+            f" got {var} and {database}; use `make testbed`",
             returncode=2,
         )
     with (var / "testbed.lock").open("w") as lock:
