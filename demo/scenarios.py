@@ -109,7 +109,13 @@ NOTE_ON_TRAINING: Final = "Jobs train for real, on synthetic data; what they are
 WORTH: Final[Json] = {"utility": {"form": "constant", "value": 50}}
 TRAINING: Final = (
     _training("demo-training", "Elastic jobs that really train", "oasis", jobs.training_body, WORTH, pools=True),
-    _training("demo-training-dps", "Jobs that really train, for prices", "dps", jobs.training_body, WORTH),
+    _training(
+        "demo-training-completions",
+        "Jobs that really train by a promised slot",
+        "completions",
+        jobs.training_body,
+        WORTH,
+    ),
     _training("demo-training-ring", "Rings that really train", "weighted_completion", jobs.ring_body, {"weight": 5}),
     _training("demo-training-queues", "Queued jobs that really train", "preemptive", jobs.chunks_body, {}),
 )
