@@ -21,7 +21,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Ite
     var = tmp_path_factory.mktemp("served")
     env = processes.python_env(var)
     make_tables(env)
-    libraries().run([sys.executable, "-m", "tests.e2e.filled", "40"], env=env, seconds=300)
+    libraries().run([sys.executable, "-m", "tests.e2e.filled", "18"], env=env, seconds=300)
     port = processes.free_port()
     server = Process([sys.executable, "manage.py", "serve", "--port", str(port)], log=var / "log", env=env)
     try:
