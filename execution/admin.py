@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
+from django.db import models
 from django.http import HttpRequest
 
 from auctions.admin.base import ReadOnlyAdmin
@@ -94,6 +95,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """The execution of clusters, and what runs there now."""
 
     form = ExecutionForm
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
     list_display = ["cluster", "is_on", "engine", "executor", "trainings", "alive", "late"]
     list_filter = ["is_on", "engine"]
     list_select_related = ["cluster"]
