@@ -20,6 +20,7 @@ from auctions.engine import jobs as market_jobs
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
+from cluster.models import Server
 from execution import lease, programs, records
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
@@ -34,6 +35,7 @@ from execution.models import (
     GenerationState,
     Process,
     ProcessState,
+    Program,
     Training,
     TrainingState,
 )
@@ -222,8 +224,12 @@ def _has_work(market: Market) -> bool:
     return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
 
 
+_LARGE: Final = ("bid__body", "bid__resolved_request", "bid__core_bid")
+"""Documents of bids, which take long to read and are not needed in each loop."""
+
+
 def _works(market: Market) -> list[Work]:
-    """Return the trainings that may need something, with their live generations and processes, in three queries.
+    """Return the trainings that may need something, with their live generations and processes, in five queries.
 
     A training that is over still needs something while a generation lives, or while its bid holds machines.
     """
@@ -232,10 +238,15 @@ def _works(market: Market) -> list[Work]:
     rows = rows.filter(Q(bid__state__in=GOING) | ~Q(state__in=OVER) | Q(pk__in=live.values("training")))
     generations = {one.training_id: one for one in live.select_related("resumed_from")}
     processes: dict[int, list[Process]] = defaultdict(list)
-    for process in _PROCESSES.filter(generation__in=live):
+    # Thousands of jobs share some rows, of which one object each is made.
+    servers = {one.pk: one for one in Server.objects.filter(cluster=market.cluster_id)}
+    programs = {one.pk: one for one in Program.objects.filter(cluster=market.cluster_id)}
+    for process in Process.objects.filter(generation__in=live).order_by("-role", "rank"):
+        process.server = servers[process.server_id]
         processes[process.generation_id].append(process)
     works = []
-    for training in rows.select_related("bid__market__cluster", "program").order_by("bid__sequence"):
+    for training in rows.select_related("bid").defer(*_LARGE).order_by("bid__sequence"):
+        training.bid.market, training.program = market, programs[training.program_id]
         generation = generations.get(training.pk)
         works.append(Work(training, generation, [] if generation is None else processes[generation.pk]))
     return works

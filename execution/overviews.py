@@ -186,7 +186,7 @@ def node_states(execution: Execution) -> Mapping[str, str] | None:
         return slurm.node_states(configuration)
     except EngineError as error:
         names = Server.objects.filter(cluster=execution.cluster_id).values_list("name", flat=True)
-        return dict.fromkeys(names, f"no answer: {error}")
+        return dict.fromkeys(names, f"no answer: {str(error).partition(chr(10))[0]}")
 
 
 def late(execution: Execution) -> list[Late]:

@@ -16,6 +16,9 @@ LEAST_RUN_S: Final = 1.0
 """A generation is not started if its machines are held for less than its grace and this time, seconds."""
 PATIENCE_S: Final = 3.0
 """Seconds after the grace until a process that was stopped is killed by the executor, if its shim has not done it."""
+HOLD_S: Final = 0.05
+"""Least change of the time until which machines are held that is passed on, seconds. The time of a slot's beginning is
+computed from the present, and so differs a little in each loop."""
 STOPPED: Final = 143
 """Exit code of a program that was stopped and wrote a checkpoint."""
 
@@ -195,7 +198,7 @@ def _of_live(job: Job, live: Live, *, now: float, grace_s: float) -> list[Step]:
     steps: list[Step] = []
     if unknown := tuple(process.key for process in left if process.phase is None):
         steps.append(Launch(unknown))
-    if job.wanted is not None and job.wanted.until != live.until:
+    if job.wanted is not None and abs(job.wanted.until - live.until) > HOLD_S:
         steps.append(Hold(job.wanted.until))
     return steps
 
