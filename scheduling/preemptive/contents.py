@@ -187,14 +187,14 @@ class Contents:
         """Return for how many more chunks of the job each server has storage, S; None if there is no limit."""
         return room(self.workers.inventory.storage, self.stored, bid.chunk_size)
 
-    def _meet(self, bid: Bid, task: Task, order: int) -> JobFacts:
+    def _meet(self, bid: Bid, task: Task, order: int, *, waiting: int) -> JobFacts:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         self._work += bid.chunks * task.each
         saving = 0 if task.worker == NONE else self.workers.saving(bid.chunks, task, self.delays(bid))
         self._saving += saving
         self._saving_work += bid.chunks * task.each if saving else 0
-        known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=bid.chunks, saving=saving)
+        known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=waiting, saving=saving)
         self._next_order = max(self._next_order, order + 1)
         return known
 

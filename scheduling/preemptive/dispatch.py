@@ -1,6 +1,7 @@
 """Dispatch of the chunks of a new job: eq. (5), and the choice between edge and cloud."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,16 +10,14 @@ from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.queues import Queues
-from scheduling.preemptive.storage import PLENTY
 from scheduling.preemptive.workers import Task
 
 RULES = ("marginal", "jobmax", "paper", "cloud", "edge")
-GRAIN = 2.0**-26
-"""Ticks to which D x Q is rounded: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are
-ties."""
 ENOUGH = 20
 """Jobs from which the price of the edge's work is learned; fewer say less about those that come."""
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
+UNLIMITED: Ints = np.zeros(0, dtype=np.int64)
+"""Storage of servers without limits, for kernels."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class Dispatch:
         return (*(Chunks(*queues.workers.where(worker), count) for worker, count in pairs), *self.cloud_chunks)
 
 
-@dataclass(frozen=True)
-class _Edge:
+class _Edge(NamedTuple):
     """Workers that a job could use, and the work ahead of it at each, ticks."""
 
     workers: Ints
@@ -60,16 +58,13 @@ class _Edge:
     harm: Floats
     everything: Ints
     """Work of all ranks at each."""
+    keys: Floats
+    """D x Q of a first chunk at each (eq. 5), ticks."""
     last: int
     """Greatest rank in their queues."""
 
-    def keys(self, task: Task, chunks: int) -> Floats:
-        """Return D x Q of a first chunk at each worker (eq. 5), ticks."""
-        return _rounded((self.delay + self.ahead + task.each) + self.harm * float(task.each * chunks))
 
-
-@dataclass(frozen=True)
-class _Cloud:
+class _Cloud(NamedTuple):
     server: int
     delay: int
 
@@ -123,27 +118,24 @@ def dispatch(
     edge = _edge(bid, task, queues)
     if rule == "marginal" and cloud is not None and whole and not queues.joined(bid):
         return _marginal(bid, task, queues, edge, cloud, room)
-    keys = edge.keys(task, bid.chunks)
-    space = _space(queues, room)
-    server = queues.workers.server[edge.workers]
+    keys, server = edge.keys, queues.workers.server
     if rule == "paper" and cloud is not None:
-        best = keys[space[server] > 0].min(initial=np.inf)
+        best = (keys if room is None else keys[room[server[edge.workers]] > 0]).min(initial=np.inf)
         if cloud.delay + (task.alone if whole else task.each) < best:
             return _all_in_cloud(cloud, task, bid, count, queues, alone=whole)
-    chosen, placed, counts = np.full(count, CLOUD), np.zeros(count), np.zeros(len(keys), dtype=np.int64)
+    chosen, placed = np.empty(count, dtype=np.int64), np.empty(count)
+    counts = np.zeros(len(keys), dtype=np.int64)
     cloud_key = np.inf if cloud is None else float(cloud.delay + task.each)
-    in_cloud = kernel.place(keys, task.each, server, space, cloud_key, chosen, placed, counts)
+    in_cloud = kernel.place(keys, task.each, edge.workers, server, _space(room), cloud_key, chosen, placed, counts)
     if in_cloud and cloud is None:
         return None
-    used = np.flatnonzero(counts)
+    used = counts.nonzero()[0]
     if rule in ("marginal", "jobmax") and cloud is not None and whole:
-        ends = (edge.delay + edge.ahead + counts * task.each)[used]
+        ends = edge.delay[used] + edge.ahead[used] + counts[used] * task.each
         estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if in_cloud else 0)
-        harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
-        if cloud.delay + task.alone <= estimate + harm:
+        harm = round(float((counts * edge.harm).sum()) * task.each / kernel.GRAIN) * kernel.GRAIN
+        if float(cloud.delay + task.alone) <= estimate + harm:
             return _all_in_cloud(cloud, task, bid, count, queues, alone=True)
-    chosen[: count - in_cloud] = edge.workers[chosen[: count - in_cloud]]
-    placed[count - in_cloud :] = cloud_key
     return Dispatch(
         order=chosen,
         workers=edge.workers[used],
@@ -155,28 +147,31 @@ def dispatch(
     )
 
 
-@dataclass(frozen=True)
-class _Packed:
+class _Packed(NamedTuple):
     """All chunks of a job on workers of the edge, dealt for the earliest completion."""
 
     order: Ints
+    """Number of each chunk's worker, in the order of placing."""
+    used: Ints
+    """Which of the edge's workers take some, N."""
     counts: Ints
+    """Number of chunks that each of them takes, N."""
     ends: Floats
     """Forecast completion of each chunk in the order of placing, ticks from now."""
     completion: int
     """Forecast completion of the job, ticks from now."""
 
 
-def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, space: Ints) -> _Packed | None:
+def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, room: Ints | None) -> _Packed | None:
     """Give each chunk to the worker that completes it first, after `ahead` ticks of work; None without storage."""
-    order, ends = np.full(chunks, CLOUD), np.zeros(chunks)
+    order, ends = np.empty(chunks, dtype=np.int64), np.empty(chunks)
     counts = np.zeros(len(ahead), dtype=np.int64)
     before = edge.delay + ahead
     keys = (before + task.each).astype(np.float64)
-    if kernel.place(keys, task.each, server, space, np.inf, order, ends, counts):
+    if kernel.place(keys, task.each, edge.workers, server, _space(room), np.inf, order, ends, counts):
         return None
-    used = counts > 0
-    return _Packed(edge.workers[order], counts, ends, int((before + counts * task.each)[used].max()))
+    used = counts.nonzero()[0]
+    return _Packed(order, used, counts[used], ends, int((before[used] + counts[used] * task.each).max()))
 
 
 def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, room: Ints | None) -> Dispatch:
@@ -192,27 +187,26 @@ def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, 
     saving, saving_work = queues.savings
     unit = 2 * max(1, saving_work) * capacity * ENOUGH
     price = min(queues.present, ENOUGH) * saving * work * (capacity + 2 * int(edge.everything.sum()) + work)
-    server = queues.workers.server[edge.workers]
+    server = queues.workers.server
     least, best, handicap, grown = away * unit, None, task.handicap, 0
-    first = _pack(edge, edge.ahead, task, bid.chunks, server, _space(queues, room))
+    first = _pack(edge, edge.ahead, task, bid.chunks, server, room)
     if first is not None and first.completion * unit + price < least:
-        used = first.counts > 0
+        used = first.used
         if edge.harm[used].any():
-            grown = queues.growth(edge.workers[used], first.counts[used] * task.each, task, edge.delay[used])
+            grown = queues.growth(edge.workers[used], first.counts * task.each, task, edge.delay[used])
         cost = (first.completion + grown) * unit + price
         if cost < least:
             least, best = cost, first
     if grown > 0:  # else to join behind all others is no better
-        last = _pack(edge, edge.everything, task, bid.chunks, server, _space(queues, room))
+        last = _pack(edge, edge.everything, task, bid.chunks, server, room)
         if last is not None and last.completion * unit + price < least:
             best, handicap = last, task.handicap + edge.last - task.rank
     if best is None:
         return _all_in_cloud(cloud, task, bid, bid.chunks, queues, alone=True)
-    used = best.counts > 0
     return Dispatch(
         order=best.order,
-        workers=edge.workers[used],
-        counts=best.counts[used],
+        workers=edge.workers[best.used],
+        counts=best.counts,
         cloud_chunks=(),
         alone=False,
         handicap=handicap,
@@ -220,16 +214,9 @@ def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, 
     )
 
 
-def _space(queues: Queues, room: Ints | None) -> Ints:
+def _space(room: Ints | None) -> Ints:
     """Return for how many chunks each server has storage, S, as an array that may be changed."""
-    if room is None:
-        return np.full(len(queues.workers.inventory.servers), PLENTY)
-    return room.astype(np.int64, copy=True)
-
-
-def _rounded(ticks: Floats) -> Floats:
-    near: Floats = np.round(ticks / GRAIN) * GRAIN
-    return near
+    return UNLIMITED if room is None else room.astype(np.int64, copy=True)
 
 
 def _all_in_cloud(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *, alone: bool) -> Dispatch:
@@ -249,9 +236,8 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) 
     """Return the nearest cloud server with a worker and storage for each of `count` chunks, the first of equals."""
     near = [
         (bid.delay[s], s)
-        for s, cloud in enumerate(queues.workers.inventory.cloud)
-        if cloud
-        and queues.workers.count[s, task.worker] - queues.in_cloud(s, task.worker) >= count
+        for s in queues.workers.clouds.tolist()
+        if queues.workers.count[s, task.worker] - queues.in_cloud(s, task.worker) >= count
         and (room is None or room[s] >= count)
     ]
     delay, server = min(near, default=(0, None))
@@ -261,8 +247,20 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) 
 def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
     workers = queues.workers.of_type[task.worker]
     delay = queues.delays(bid)[queues.workers.server[workers]] * queues.ticks
-    ahead, everything, last = (np.empty(len(workers), dtype=np.int64) for _ in range(3))
-    harm, state = np.empty(len(workers)), queues.state
-    at = queues.now * queues.ticks + delay
-    kernel.outlooks(workers, at, task.rank, state.workers, state.blocks, ahead, harm, everything, last)
-    return _Edge(workers, delay, ahead, harm, everything, int(last.max(initial=0)))
+    ahead, everything = np.empty_like(workers), np.empty_like(workers)
+    harm, keys, state, now = np.empty(len(workers)), np.empty(len(workers)), queues.state, queues.now * queues.ticks
+    last = kernel.outlooks(
+        workers,
+        now,
+        delay,
+        task.rank,
+        task.each,
+        bid.chunks,
+        state.workers,
+        state.blocks,
+        ahead,
+        harm,
+        everything,
+        keys,
+    )
+    return _Edge(workers, delay, ahead, harm, everything, keys, last)

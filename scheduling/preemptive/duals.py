@@ -10,7 +10,8 @@ from scheduling.model.bid import Bid
 from scheduling.model.errors import SchedulingError
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD
-from scheduling.preemptive.dispatch import GRAIN, Dispatch, dispatch
+from scheduling.preemptive.dispatch import Dispatch, dispatch
+from scheduling.preemptive.kernel import GRAIN
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Task, Workers

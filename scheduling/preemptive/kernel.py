@@ -31,6 +31,9 @@ SEGMENT_COLUMNS = 4
 NONE = -1
 FAR = 1 << 62
 """Later than every tick."""
+GRAIN = 2.0**-26
+"""Ticks to which D x Q is rounded: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are
+ties."""
 
 
 _COMPILER = Compiler(Path(__file__))
@@ -237,22 +240,39 @@ def outlook(
     return ahead, _waiting(n, blocks, rows, work, rank), everything, last
 
 
+@inner
+def rounded(ticks: float) -> float:
+    """Return a number of ticks rounded to `GRAIN`, to even numbers of it where two are equally near."""
+    near: float = np.rint(ticks / GRAIN) * GRAIN
+    return near
+
+
 @kernel
 def outlooks(
     candidates: Ints,
-    at: Ints,
+    now: int,
+    delay: Ints,
     rank: int,
+    each: int,
+    chunks: int,
     workers: Ints,
     blocks: Ints,
     ahead: Ints,
     harm: Floats,
     everything: Ints,
-    last: Ints,
-) -> None:
-    """Compute `outlook` for every candidate, each at its own tick."""
-    rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
+    keys: Floats,
+) -> int:
+    """Compute `outlook` for every candidate, each after its own delay; return the greatest rank in their queues.
+
+    `keys` are D x Q of the first of `chunks` chunks that take `each` ticks (eq. 5), in ticks.
+    """
+    rows, work, greatest = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64), 0
     for i in range(len(candidates)):
-        ahead[i], harm[i], everything[i], last[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
+        at = now + delay[i]
+        ahead[i], harm[i], everything[i], last = outlook(candidates[i], at, rank, workers, blocks, rows, work)
+        keys[i] = rounded((delay[i] + ahead[i] + each) + harm[i] * float(each * chunks))
+        greatest = max(greatest, last)
+    return greatest
 
 
 @kernel
@@ -319,7 +339,15 @@ def _sift(heap: Ints, n: int, at: int, key: Floats) -> None:
 
 @kernel
 def place(
-    key: Floats, each: int, server: Ints, room: Ints, cloud: float, chosen: Ints, keys: Floats, counts: Ints
+    key: Floats,
+    each: int,
+    candidates: Ints,
+    server: Ints,
+    room: Ints,
+    cloud: float,
+    chosen: Ints,
+    keys: Floats,
+    counts: Ints,
 ) -> int:
     """Give chunks one by one to the candidate of least key (D x Q of eq. 5, ticks), which then grows by `each`.
 
@@ -329,12 +357,15 @@ def place(
         Key of each candidate for its first chunk, N; modified.
     each
         Ticks of a chunk.
+    candidates
+        Number of the worker of each candidate, N.
     server, room
-        Server of each candidate, and for how many chunks each server has storage; `room` is modified.
+        Server of each worker, and for how many chunks each server has storage; `room` is modified. Without numbers
+        storage is not limited.
     cloud
         Key of the cloud; where it is less than every candidate's, all that are left go there. Infinite: no cloud.
     chosen, keys
-        Results: the candidate of each chunk that was placed, and its key; one place for each chunk there is.
+        Results: the worker of each chunk and its key, or NONE and the key of the cloud; one place for each chunk.
     counts
         Result: how many chunks each candidate has, N; zeros before.
 
@@ -343,22 +374,24 @@ def place(
     int
         Number of chunks left for the cloud, or without a place.
     """
-    n = len(key)
+    n, limited = len(key), len(room) > 0
     heap = np.arange(n)
     for a in range(n // 2 - 1, -1, -1):
         _sift(heap, n, a, key)
     for placed in range(len(chosen)):
-        while n > 0 and room[server[heap[0]]] < 1:
+        while limited and n > 0 and room[server[candidates[heap[0]]]] < 1:
             n -= 1
             heap[0] = heap[n]
             if n > 0:
                 _sift(heap, n, 0, key)
         if n == 0 or cloud < key[heap[0]]:
+            chosen[placed:], keys[placed:] = NONE, cloud
             return len(chosen) - placed
         i = heap[0]
-        chosen[placed] = i
+        chosen[placed] = candidates[i]
         counts[i] += 1
-        room[server[i]] -= 1
+        if limited:
+            room[server[candidates[i]]] -= 1
         keys[placed] = key[i]
         key[i] += each
         _sift(heap, n, 0, key)

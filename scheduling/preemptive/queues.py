@@ -70,15 +70,20 @@ class Queues(Rebuilt):
                 f"bid {bid.id}: {bid.chunks} chunks of {task.each} ticks after those that wait end later than can be "
                 "counted"
             )
-        known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
-        self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
-        ready = (self.now + self.delays(bid)) * self.ticks
-        joining = np.empty((len(workers), 3), dtype=np.int64)
-        joining[:, 0], joining[:, 1], joining[:, 2] = workers, counts, ready[self.workers.server[workers]]
-        self._state.join(joining, self._block(known, task.each, left=task.each))
+        known = self._known.get(bid.id)
+        if known is None:
+            known = self._meet(bid, task, self._next_order, waiting=bid.chunks - total)
+        else:
+            self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
+        if len(workers):
+            joining = np.empty((len(workers), 3), dtype=np.int64)
+            joining[:, 0], joining[:, 1] = workers, counts
+            joining[:, 2] = (self.now + self.delays(bid)[self.workers.server[workers]]) * self.ticks
+            self._state.join(joining, self._block(known, task.each, left=task.each))
         for c in cloud_chunks:
             each = task.alone if c.count == bid.chunks else task.each
-            self._cloud_chunks.append(CloudChunks(bid.id, c, int(ready[c.server]), each))
+            release = (self.now + bid.delay[c.server]) * self.ticks
+            self._cloud_chunks.append(CloudChunks(bid.id, c, release, each))
         self._state.jobs[known.number, OPEN] += total
         if bid.chunk_size:
             for server, count in zip(self.workers.server[workers].tolist(), counts.tolist(), strict=True):

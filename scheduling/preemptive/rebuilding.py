@@ -50,9 +50,8 @@ class Rebuilt(Contents):
         names = {known.number: name for name, known in self._known.items()}
         for name, known in self._known.items():
             task = Task.of(bids[name], types[known.task.worker], known.task.each, self.ticks, known.task.handicap)
-            met = new._meet(bids[name], task, known.order)
+            met = new._meet(bids[name], task, known.order, waiting=known.waiting)
             new._state.jobs[met.number, [DONE, BEGUN]] = self._state.jobs[known.number, [DONE, BEGUN]]
-            new._known[name] = replace(met, waiting=known.waiting)
             for old, count in self._stored.of(name).items():
                 if (server := servers[old]) is not None:
                     new._stored.add(name, server, count, size=known.bid.chunk_size)
@@ -91,7 +90,7 @@ class Rebuilt(Contents):
 
     def _restore(self, job: Restored) -> None:
         task = Task.of(job.bid, job.type, job.each, self.ticks, job.handicap)
-        known = self._meet(job.bid, task, job.order)
+        known = self._meet(job.bid, task, job.order, waiting=job.bid.chunks)
         began, row = NONE if job.start is None else job.start, self._state.jobs
         row[known.number] = (0, job.completed_at, began)
         for server, count in job.stored:
