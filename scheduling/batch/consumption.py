@@ -54,16 +54,21 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
         partners = [(np.zeros(len(shares), dtype=np.int64), 0.0)]
     else:
         partners = [(demand, step) for demand, step, _ in _hosted(inventory.ps_demand, bid.ps_time, inventory.ps_room)]
-    for demand, step, room in _hosted(inventory.worker_demand, bid.worker_time, inventory.worker_room):
-        count = np.arange(1, min(bid.chunks, room) + 1)
-        pace = step + float(bid.reduce_time) * (count - 1) / count
-        for ps_demand, ps_step in partners:
-            slots = np.maximum(1.0, np.ceil(bid.work * (pace + ps_step) / count - SLACK))
-            volumes = slots * (count * float(demand @ shares) + float(ps_demand @ shares))
-            n = int(volumes.argmin())
-            if best.volume == 0 or volumes[n] < best.volume:
-                units = slots[n] * (count[n] * demand + ps_demand)
-                best = Consumption(float(volumes[n]), tuple(float(x) for x in units))
+    workers = list(_hosted(inventory.worker_demand, bid.worker_time, inventory.worker_room))
+    if not partners or not workers:
+        return best
+    ps_steps = np.array([[step] for _, step in partners])
+    ps_shares = np.array([[float(demand @ shares)] for demand, _ in partners])
+    counts = np.arange(1, min(bid.chunks, max(room for _, _, room in workers)) + 1)
+    reduced, work = float(bid.reduce_time) * (counts - 1) / counts, bid.work
+    for demand, step, room in workers:
+        count, pace = counts[:room], step + reduced[:room]
+        slots = np.maximum(1.0, np.ceil(work * (pace + ps_steps) / count - SLACK))  # P x N
+        volumes = slots * (count * float(demand @ shares) + ps_shares)
+        p, n = divmod(int(volumes.argmin()), len(count))
+        if best.volume == 0 or volumes[p, n] < best.volume:
+            units = slots[p, n] * (count[n] * demand + partners[p][0])
+            best = Consumption(float(volumes[p, n]), tuple(units.tolist()))
     return best
 
 

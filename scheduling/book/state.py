@@ -54,7 +54,8 @@ class Job:
 
     def started(self, now: int) -> bool:
         """Whether it ran before slot `now`."""
-        return self.start is not None and self.start < now
+        start = self.held[0].start if self.held else self.queued_from
+        return start is not None and start < now
 
     def is_over(self, now: int) -> bool:
         """Whether it is complete by slot `now` and holds nothing from then on (inclusive windows hold a slot more)."""

@@ -42,8 +42,8 @@ class Line:
     """Jobs that may be planned and hold nothing from now on."""
     planned: tuple[Ranked, ...]
     """Jobs that may be planned again, as they have not started; in order."""
-    others: tuple[Ranked, ...]
-    """Jobs that run, and promised ones."""
+    others: tuple[Job, ...]
+    """Jobs that run, and promised ones, in order of admission."""
     places: dict[int, int]
     """Place of each job in order of admission, by the identity of its object."""
     new: Ranked | None
@@ -69,11 +69,16 @@ class Line:
         rest = [
             book.jobs[place] for place in sorted(map(places.__getitem__, places.keys() - set(map(id, book.waiting))))
         ]
-        planned = [rank(job) for job in rest if not job.bound and not job.started(book.now)]
+        planned, others = [], []
+        for job in rest:
+            if job.bound or job.started(book.now):
+                others.append(job)
+            else:
+                planned.append(rank(job))
         return cls(
             waiting,
-            tuple(sorted(planned, key=lambda one: one.turn)),
-            tuple(rank(job) for job in rest if job.bound or job.started(book.now)),
+            tuple(sorted(planned, key=attrgetter("turn"))),
+            tuple(others),
             places,
             None if new is None else rank(new),
             ledger,
@@ -92,7 +97,7 @@ class Line:
 
     def running(self, now: int) -> list[Ranked]:
         """Return the running jobs that may be moved, those that are complete last first."""
-        running = [one for one in self.others if not one.job.bound and one.job.started(now)]
+        running = [_ranked(job, self.ledger, self.order) for job in self.others if not job.bound and job.started(now)]
         return sorted(running, key=lambda one: (-(one.job.completion or 0), self.places[id(one.job)]))
 
     def jobs_after(self, most: int) -> list[Job]:
@@ -116,8 +121,15 @@ class Line:
     @property
     def least_density(self) -> float:
         """Return the least density above 0 of all jobs; 1 if there is none."""
-        rows = (*self.planned, *self.others, *([self.new] if self.new is not None else []))
-        least = min([self.waiting.least_density, *(one.density for one in rows if one.density > 0)])
+        found = [self.waiting.least_density]
+        found += [
+            one.density for one in (*self.planned, *([self.new] if self.new is not None else [])) if one.density > 0
+        ]
+        for job in self.others:
+            density = consumption_of(job.bid, self.ledger).density(job.bid.utility.value)
+            if density > 0:
+                found.append(density)
+        least = min(found)
         return least if least < float("inf") else 1.0
 
     def _key(self, one: Ranked) -> tuple[tuple[float, int], int]:
@@ -127,5 +139,5 @@ class Line:
 def _ranked(job: Job, ledger: Ledger, order: str) -> Ranked:
     weight, least = job.bid.utility.value, consumption_of(job.bid, ledger)
     density = least.density(weight)
-    merits = {"density": density, "weight": weight, "size": -least.volume, "arrival": 0.0}
-    return Ranked((-merits[order], job.bid.arrival), job, density)
+    merit = density if order == "density" else {"weight": weight, "size": -least.volume, "arrival": 0.0}[order]
+    return Ranked((-merit, job.bid.arrival), job, density)

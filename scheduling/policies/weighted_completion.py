@@ -168,10 +168,11 @@ class WeightedCompletion(PolicyBase):
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan again: all jobs that have not started if something ended or changed, else only jobs without a plan."""
-        line, slot = Line.of(book, self.order), cause is Cause.SLOT
+        slot = cause is Cause.SLOT
+        if self._at_events and not book.waiting and (slot or self._all_run(book)):
+            return ()
+        line = Line.of(book, self.order)
         if self._at_events:
-            if slot and not line.waiting.ranked:
-                return ()
             return _moves(line, *self._replan(line, book, self._price(line, book), slot=slot))
         interval = self._interval(book)
         jobs = [job for job in line.jobs(planned=False) if interval is not None and job.bid.arrival <= interval.tau]
@@ -185,6 +186,10 @@ class WeightedCompletion(PolicyBase):
     def _price(self, line: Line, book: Book) -> ConsumptionPrice:
         least = line.least_density if self.lambda_ > 1 or line.new is not None else 1.0
         return price_above(self.lambda_, least, book.inventory)
+
+    def _all_run(self, book: Book) -> bool:
+        """Whether every job of the book keeps its machines: none can be planned again."""
+        return not self.rescaled and all(job.bound or job.started(book.now) for job in book.jobs)
 
     @property
     def _at_events(self) -> bool:
@@ -288,7 +293,12 @@ class WeightedCompletion(PolicyBase):
 
     def _explain(self, line: Line, bid: Bid, jobs: Iterable[Job], plan: Mapping[str, Schedule], book: Book) -> str:
         schedule = plan.get(bid.id)
-        moved = {one.job.bid.id for one in line.others}
+        until = "is complete" if self.rescaled and self.mode == "search" else "has started"
+        can_change = f"This is a plan, which can change until the job {until}. Nobody pays here."
+        if schedule is not None and schedule.start == book.now:
+            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
+            return f"Admitted: {what}. {can_change}"
+        moved = {job.bid.id for job in line.others}
         started = {name for name, planned in plan.items() if planned.start == book.now and name not in moved}
         place, many = line.place_of_new(job for job in jobs if job.bid.id in started)
         where = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
@@ -299,13 +309,10 @@ class WeightedCompletion(PolicyBase):
             what = f"it is {where}, without a planned start, as {self.planned} others are planned first"
         elif schedule is None:
             what = f"it is {where}, without a planned start, as it has no room before slot {book.ledger.end} yet"
-        elif schedule.start == book.now:
-            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
         else:
             start, completion = schedule.start, schedule.completion
             what = f"it is {where}, planned to start in slot {start} and to be complete at slot {completion}"
-        until = "is complete" if self.rescaled and self.mode == "search" else "has started"
-        return f"Admitted: {what}. This is a plan, which can change until the job {until}. Nobody pays here."
+        return f"Admitted: {what}. {can_change}"
 
 
 def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
