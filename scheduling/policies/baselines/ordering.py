@@ -2,7 +2,7 @@
 
 from bisect import bisect_right, insort
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, eq
 
 from scheduling.book.state import Cause, Job
 from scheduling.policies.baselines.base import Baseline
@@ -65,7 +65,10 @@ class InTurn(Baseline):
 
     def all_in_order(self, floor: PassState) -> list[Ranked]:
         """Return all possible jobs in order of key, as they were before any job was started or stopped."""
-        return sorted([*self._line(floor).ranked, *self._running(floor).ranked], key=_turn(floor))
+        ranked = sorted([*self._line(floor).ranked, *self._running(floor).ranked], key=attrgetter("turn"))
+        turns = [one.turn for one in ranked]
+        # Their order of admission takes a look at every job of the book, and few jobs have equal turns.
+        return sorted(ranked, key=_turn(floor)) if any(map(eq, turns, turns[1:])) else ranked
 
     def _line(self, floor: PassState) -> RankedJobs:
         """Return the jobs that waited before the plan began, in order."""

@@ -51,6 +51,8 @@ class PassJob:
     @cached_property
     def left(self) -> Fraction:
         """Exact number of mini-batches left."""
+        if not self.job.held:
+            return Fraction(self.job.bid.work)
         return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
 
     @cached_property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil, trunc
-from operator import add, le, sub
+from operator import add, sub
 
 from scheduling.model.decision import Reason
 from scheduling.model.parameters import parameter
@@ -120,13 +120,13 @@ class OneServer:
         free, now, ends = self._free, self._now, self._ends
         completions = []
         for number, one in enumerate(prospects, self._jobs):
-            units = one.of.demand
-            while not all(map(le, units, free)):
+            of = one.of
+            free = [*map(sub, free, of.demand)]
+            while min(free) < 0:
                 now, _, back = heappop(ends)
                 free = [*map(add, free, back)]
-            end = max(now, one.of.uploaded) + one.of.slots
-            free = [*map(sub, free, units)]
-            heappush(ends, (end, number, units))
+            end = max(now, of.uploaded) + of.slots
+            heappush(ends, (end, number, of.demand))
             completions.append(end)
         self._free, self._now, self._jobs = free, now, self._jobs + len(prospects)
         return completions
