@@ -51,20 +51,20 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
     shares = inventory.unit_shares
     best = Consumption(0.0, (0.0,) * len(shares))
     if bid.architecture is Architecture.RING:
-        partners = [(np.zeros(len(shares), dtype=np.int64), 0.0)]
+        partners = [(np.zeros(len(shares), dtype=np.int64), 0.0, 0.0)]
     else:
-        partners = [(demand, step) for demand, step, _ in _hosted(inventory.ps_demand, bid.ps_time, inventory.ps_room)]
-    workers = list(_hosted(inventory.worker_demand, bid.worker_time, inventory.worker_room))
+        hosted = _hosted(inventory.ps_demand, inventory.ps_shares, bid.ps_time, inventory.ps_room)
+        partners = [(demand, share, step) for demand, share, step, _ in hosted]
+    workers = list(_hosted(inventory.worker_demand, inventory.worker_shares, bid.worker_time, inventory.worker_room))
     if not partners or not workers:
         return best
-    ps_steps = np.array([[step] for _, step in partners])
-    ps_shares = np.array([[float(demand @ shares)] for demand, _ in partners])
-    counts = np.arange(1, min(bid.chunks, max(room for _, _, room in workers)) + 1)
+    ps_shares, ps_steps = (np.array([[one[column]] for one in partners]) for column in (1, 2))  # P x 1
+    counts = np.arange(1, min(bid.chunks, max(room for *_, room in workers)) + 1)
     reduced, work = float(bid.reduce_time) * (counts - 1) / counts, bid.work
-    for demand, step, room in workers:
+    for demand, share, step, room in workers:
         count, pace = counts[:room], step + reduced[:room]
         slots = np.maximum(1.0, np.ceil(work * (pace + ps_steps) / count - SLACK))  # P x N
-        volumes = slots * (count * float(demand @ shares) + ps_shares)
+        volumes = slots * (count * share + ps_shares)
         p, n = divmod(int(volumes.argmin()), len(count))
         if best.volume == 0 or volumes[p, n] < best.volume:
             units = slots[p, n] * (count[n] * demand + partners[p][0])
@@ -140,8 +140,10 @@ def price_above(lambda_: float, least: float, inventory: Inventory) -> Consumpti
     )
 
 
-def _hosted(demands: Ints, times: tuple[Fraction, ...], counts: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
-    """Yield demand, step time and number of machines that fit, for each type that fits anywhere."""
-    for demand, time, room in zip(demands, times, counts, strict=True):
+def _hosted(
+    demands: Ints, shares: tuple[float, ...], times: tuple[Fraction, ...], counts: tuple[int, ...]
+) -> Iterator[tuple[Ints, float, float, int]]:
+    """Yield demand, its share, step time and number of machines that fit, for each type that fits anywhere."""
+    for demand, share, time, room in zip(demands, shares, times, counts, strict=True):
         if room > 0:
-            yield demand, float(time), room
+            yield demand, share, float(time), room

@@ -147,6 +147,16 @@ class Inventory:
         return shares
 
     @cached_property
+    def worker_shares(self) -> tuple[float, ...]:
+        """Demand of each worker type as shares of the total capacity, summed over resources, W numbers."""
+        return tuple(float(demand @ self.unit_shares) for demand in self.worker_demand)
+
+    @cached_property
+    def ps_shares(self) -> tuple[float, ...]:
+        """Demand of each PS type as shares of the total capacity, summed over resources, P numbers."""
+        return tuple(float(demand @ self.unit_shares) for demand in self.ps_demand)
+
+    @cached_property
     def worker_room(self) -> tuple[int, ...]:
         """Number of workers of each type that fit on all servers together, W numbers."""
         return self._room(self.worker_demand)
