@@ -153,7 +153,7 @@ class _Packed(NamedTuple):
     order: Ints
     """Number of each chunk's worker, in the order of placing."""
     used: Ints
-    """Which of the edge's workers take some, N."""
+    """Indices of the edge's workers that take some, N."""
     counts: Ints
     """Number of chunks that each of them takes, N."""
     ends: Floats
