@@ -154,10 +154,15 @@ class Executor:
         for bid in new.select_related("market__cluster", "owner").order_by("sequence"):
             document = bid.body["program"]
             program = programs.named(execution.cluster, bid.owner, document["name"])
+            earlier = programs.continued(bid.market, bid.owner, document.get("continues"))
+            checkpoint = None if earlier is None else records.newest_checkpoint(earlier)
             if program is None:
                 _fail(bid, f"The program {document['name']} was removed before the job started.", Refund.UNDELIVERED)
+            elif "continues" in document and checkpoint is None:
+                words = f"The checkpoints of bid {document['continues']} were removed before the job started."
+                _fail(bid, words, Refund.UNDELIVERED)
             else:
-                records.create_training(self._fence, bid, program, document)
+                records.create_training(self._fence, bid, program, document, checkpoint)
 
     def _read_progress(self, work: Work) -> None:
         if work.generation is None:

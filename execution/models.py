@@ -210,6 +210,13 @@ class Training(models.Model):
     steps = models.PositiveBigIntegerField(null=True, help_text="Steps in all; null if the bid does not state them.")
     state = models.CharField(max_length=10, choices=TrainingState, default=TrainingState.WAITING)
     reason = models.TextField(blank=True, help_text="Why it is in this state.")
+    starts_from = models.ForeignKey(
+        "Checkpoint",
+        models.SET_NULL,
+        null=True,
+        related_name="continued",
+        help_text="The checkpoint of an earlier training from which it resumes; null if it begins at the first step.",
+    )
     step = models.PositiveBigIntegerField(default=0, help_text="Last step that was reported.")
     loss = models.FloatField(null=True, help_text="Loss at that step.")
     retries = models.PositiveIntegerField(

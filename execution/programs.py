@@ -16,12 +16,13 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from auctions.domain.errors import QuotaReached, WrongState
+from auctions.models import Market
 from cluster import clock
 from cluster.models import NAME, Cluster
 from cluster.operators import is_operator
-from execution import archives
+from execution import archives, records
 from execution.archives import BadArchive
-from execution.models import Execution, Program, environment, texts
+from execution.models import OVER, Execution, Program, Training, environment, texts
 from execution.places import archive_file
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
@@ -75,10 +76,35 @@ def problems(cluster: Cluster, bidder: User | None, program: Json) -> Mapping[st
     if not Execution.objects.filter(cluster=cluster).exists():
         return {"": f"expected no program: jobs of {cluster.name} are not run by this service"}
     names = open_names(cluster, bidder)
-    if program["name"] in names:
-        return {}
-    known = f"one of {', '.join(names)}" if names else "a registered program, of which this cluster has none yet"
-    return {"name": f"expected {known}, got {program['name']!r}"}
+    if program["name"] not in names:
+        known = f"one of {', '.join(names)}" if names else "a registered program, of which this cluster has none yet"
+        return {"name": f"expected {known}, got {program['name']!r}"}
+    if "continues" in program and (problem := _cannot_continue(cluster, bidder, program)):
+        return {"continues": problem}
+    return {}
+
+
+def continued(market: Market, owner: User | None, number: int | None) -> Training | None:
+    """Return the training of an earlier bid of this owner by the bid's number; None if there is none."""
+    if owner is None or number is None:
+        return None
+    rows = Training.objects.filter(bid__market=market, bid__owner=owner.pk, bid__sequence=number)
+    return rows.select_related("program").first()
+
+
+def _cannot_continue(cluster: Cluster, bidder: User | None, program: Json) -> str:
+    """Return why a bid cannot continue the training of an earlier bid; empty if it can."""
+    number = program["continues"]
+    training = continued(cluster.market, bidder, number)
+    if training is None:
+        return f"expected the number of an earlier bid of yours that was run, got {number}"
+    if training.program.name != program["name"]:
+        return f"expected a bid whose program is {program['name']}, got {number}, whose is {training.program.name}"
+    if training.state not in OVER:
+        return f"expected a bid whose training has ended, got {number}, whose is {training.get_state_display().lower()}"
+    if records.newest_checkpoint(training) is None:
+        return f"expected a bid whose training has a checkpoint, got {number}, whose has none"
+    return ""
 
 
 def is_taken(cluster: Cluster, owner: User | None, name: str) -> bool:

@@ -59,6 +59,8 @@ class TrainingReading:
     """Time before which it is not started again after a failure; None if it need not wait."""
     forecast: Forecast | None
     """The time at which it is done at its present rate; None if that is not known."""
+    continues: int | None
+    """Number of the bid whose training it continues; None if it begins at the first step."""
     generations: list[Start]
     truncated: bool
     """Whether there are earlier generations."""
@@ -66,7 +68,8 @@ class TrainingReading:
 
 def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | None:
     """Return the training of a bid, with generations whose number is below `before`; None if nothing was started."""
-    training = Training.objects.filter(bid=bid).select_related("program").first()
+    rows_of_bid = Training.objects.filter(bid=bid)
+    training = rows_of_bid.select_related("program", "starts_from__generation__training__bid").first()
     if training is None:
         return None
     rows = Generation.objects.filter(training=training).select_related("resumed_from").order_by("-number")
@@ -79,6 +82,7 @@ def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | Non
         percent=min(100, 100 * training.step // training.steps) if training.steps else None,
         next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if waits else None,
         forecast=forecast_of(bid),
+        continues=None if training.starts_from is None else training.starts_from.generation.training.bid.sequence,
         generations=_starts(newest)[:MOST_GENERATIONS][::-1],
         truncated=len(newest) > MOST_GENERATIONS,
     )

@@ -49,13 +49,16 @@ _STATES: Final[Mapping[Phase, ProcessState]] = {
 }
 
 
-def create_training(fence: int, bid: Bid, program: Program, document: Json) -> Training:
+def create_training(
+    fence: int, bid: Bid, program: Program, document: Json, starts_from: Checkpoint | None = None
+) -> Training:
     """Create the training of a bid that names a program, unless it exists."""
-    arguments, steps = document.get("arguments", []), document.get("steps")
+    fields: dict[str, object] = {"program": program, "arguments": document.get("arguments", [])}
+    fields |= {"steps": document.get("steps"), "starts_from": starts_from}
+    if starts_from is not None:
+        fields["step"] = starts_from.step
     with fenced(fence):
-        training, _ = Training.objects.get_or_create(
-            bid=bid, defaults={"program": program, "arguments": arguments, "steps": steps}
-        )
+        training, _ = Training.objects.get_or_create(bid=bid, defaults=fields)
     return training
 
 
@@ -69,7 +72,7 @@ def begin(fence: int, training: Training, wanted: Wanted, *, slot: int) -> Gener
             fence=fence,
             allocation=[list(machines) for machines in wanted.allocation],
             slot=slot,
-            resumed_from=newest_checkpoint(training),
+            resumed_from=newest_checkpoint(training) or training.starts_from,
             until=wanted.until,
             created_at=clock.now(),
         )
@@ -183,7 +186,7 @@ def _set(training: Training, state: TrainingState, reason: str = "") -> None:
 
 def keep_checkpoints(fence: int, training: Training, generation: Generation) -> None:
     """Record the whole checkpoints of a live generation that are newer than those known."""
-    known = newest_checkpoint(training)
+    known = newest_checkpoint(training) or training.starts_from
     last = -1 if known is None else known.step
     found = checkpoints_in(files_of(training).checkpoints(generation.number))
     fresh = [

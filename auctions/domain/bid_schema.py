@@ -41,6 +41,7 @@ LARGEST_PROGRAM_NAME: Final = 60
 MOST_ARGUMENTS: Final = 64
 LARGEST_ARGUMENT: Final = 1000
 MOST_STEPS: Final = 1_000_000_000
+LARGEST_SEQUENCE: Final = 2**53
 LEAST_WEIGHT: Final = 1e-6
 """Prices are scaled by the least weight per unit. A far smaller weight would leave no precision for other bids."""
 ARCHITECTURES: Final = {one.value: one for one in Architecture}
@@ -151,6 +152,13 @@ class ProgramIn(Schema):
         help_text="Arguments after those of the program itself; no shell reads them.",
     )
     steps = Integer(1, MOST_STEPS, required=False, help_text="Steps of the whole training, to measure progress by.")
+    continues = Integer(
+        1,
+        LARGEST_SEQUENCE,
+        required=False,
+        help_text="Number of an earlier bid of yours with this program, whose training has ended: this one resumes from"
+        " its newest checkpoint.",
+    )
 
     def validate(self, attrs: Any) -> Any:
         """Check that the bidder may run the program on the cluster."""

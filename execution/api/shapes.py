@@ -91,6 +91,7 @@ class TrainingOut(Answer):
     steps = fields.number("Number of steps in all; null if the bid does not state it.", source="row.steps", null=True)
     percent = fields.number("Share of the steps that is done, percent, rounded down; null without `steps`.", null=True)
     loss = serializers.FloatField(source="row.loss", allow_null=True, help_text="Loss at the last step.")
+    continues = fields.number("Number of the earlier bid whose training it continues; null if none.", null=True)
     retries = fields.number("Failures in a row without a newer checkpoint; the fifth ends it.", source="row.retries")
     next_try_at = wall_time("Time before which it is not started again after a failure", null=True)
     forecast = ForecastOut(

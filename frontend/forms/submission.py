@@ -46,7 +46,7 @@ COVERED: Final = (
     "standing",
     "standing_until_s",
 )
-PROGRAM_NAMES: Final = ("program", "arguments", "steps")
+PROGRAM_NAMES: Final = ("program", "arguments", "steps", "continues")
 """Fields of the program that runs."""
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
 """Fields that state how the value falls with time."""
@@ -59,6 +59,7 @@ FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s
     "standing_until_s": "standing_until_h",
     "program.arguments": "arguments",
     "program.steps": "steps",
+    "program.continues": "continues",
 }
 """The form's field for each field of a body with another name."""
 TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {
@@ -80,6 +81,11 @@ class BidForm(PageForm):
     )
     steps = forms.IntegerField(
         required=False, min_value=1, help_text="Number of steps that the program takes; empty if it is not known."
+    )
+    continues = forms.IntegerField(
+        required=False,
+        min_value=1,
+        help_text="Number of an earlier bid of yours with this program: resume from its newest checkpoint.",
     )
     architecture = forms.ChoiceField(
         choices=[("ps", "Parameter servers"), ("ring", "Ring-AllReduce")],
@@ -244,7 +250,7 @@ class BidForm(PageForm):
             if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
                 body["reduce_step_s"] = data["reduce_step_s"]
         if data.get("program"):
-            program = {"name": data["program"], "arguments": data["arguments"], "steps": data["steps"]}
+            program = {"name": data["program"], **{key: data[key] for key in PROGRAM_NAMES[1:]}}
             body["program"] = {key: value for key, value in program.items() if value not in ([], None)}
         if "standing" in data:
             if data["standing"] or self._stands_by_default:
@@ -320,7 +326,7 @@ def initial_of(body: Json, cluster: Cluster, bidder: User | None = None) -> dict
     if program is not None and program["name"] in open_names(cluster, bidder):
         del rest["program"]
         shown |= {"program": program["name"], "arguments": shlex.join(program.get("arguments", ()))}
-        shown["steps"] = program.get("steps")
+        shown |= {key: program.get(key) for key in ("steps", "continues")}
     if rest:
         shown["more"] = json.dumps(rest, indent=1)
     return shown

@@ -13,7 +13,6 @@ from cluster import clock
 from cluster.operators import is_operator
 from execution.models import (
     OVER,
-    Checkpoint,
     Execution,
     Generation,
     Lease,
@@ -23,6 +22,7 @@ from execution.models import (
     TrainingState,
 )
 from execution.readings import Held, training_of
+from execution.records import newest_checkpoint
 from execution.wanted import GOING, timeline
 from frontend.figures import gantt
 from frontend.presenters.states import TRAINING_LOOKS
@@ -80,7 +80,8 @@ def context(market: Market, bid: Bid, chosen: str, viewer: User) -> dict[str, An
         "truncated": reading.truncated,
         "chosen": next((one for one in starts if one.row.number == number), next(iter(starts), None)),
         "rest": _rest(bid, training),
-        "checkpoint": Checkpoint.objects.filter(generation__training=training).order_by("-step", "-pk").first(),
+        "checkpoint": newest_checkpoint(training),
+        "continues": reading.continues,
     }
 
 
@@ -101,11 +102,11 @@ def _words(execution: Execution | None, bid: Bid, training: Training | None) -> 
 
 def _rest(bid: Bid, training: Training) -> str:
     """Return the address of a form for the remaining steps; empty unless the job's promise ended before they did."""
-    if training.state != TrainingState.STOPPED or bid.state != BidState.COMPLETED or not training.steps:
+    ended = training.state == TrainingState.STOPPED and bid.state == BidState.COMPLETED
+    if not (ended and training.steps and training.step < training.steps):
         return ""
-    left = training.steps - training.step
-    query = urlencode({"from": bid.sequence, "steps": left})
-    return f"{reverse('submit', args=[bid.market.cluster.name])}?{query}" if left > 0 else ""
+    query = urlencode({"from": bid.sequence, **({"continue": 1} if newest_checkpoint(training) else {})})
+    return f"{reverse('submit', args=[bid.market.cluster.name])}?{query}"
 
 
 def spans(bid: Bid, who: str) -> list[gantt.Span]:

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 
 from auctions.domain.errors import NotReady
 from auctions.engine.submission import Submitted, quote, submit_bid
-from auctions.models import Market
+from auctions.models import Bid, Market
 from auctions.readings import publications
 from execution.models import Execution
 from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
@@ -93,7 +93,7 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     if number.isdecimal() and len(number) < 18:
         earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
         if earlier is not None:
-            body = _with_steps(earlier.body, request.GET.get("steps", ""))
+            body = _continuing(earlier) if "continue" in request.GET else earlier.body
             shown = initial_of(body, market.cluster, viewer_of(request))
     try:
         asked = float(request.GET.get("value", "nan"))
@@ -102,8 +102,7 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     return {**shown, "value": asked} if math.isfinite(asked) else shown
 
 
-def _with_steps(body: Json, steps: str) -> Json:
-    """Return the body with another number of steps for its program, if the address has one."""
-    if "program" not in body or not steps.isdecimal() or not 0 < len(steps) < 18:
-        return body
-    return {**body, "program": {**body["program"], "steps": int(steps)}}
+def _continuing(earlier: Bid) -> Json:
+    """Return the body of a bid whose training resumes where that of an earlier one ended."""
+    body: Json = earlier.body
+    return {**body, "program": {**body["program"], "continues": earlier.sequence}} if "program" in body else body

@@ -35,6 +35,7 @@ def running(world: World, client: Client) -> Bid:
     generation = training.generations.get()
     lines = [json.dumps({"step": n, "loss": 10 / n, "seconds": 0.5}) + "\n" for n in range(1, 21)]
     files_of(training).progress(generation.number).write_text("".join(lines))
+    (files_of(training).checkpoints(generation.number) / "step-20").mkdir()
     world.go(5)
     return bid
 
@@ -103,10 +104,27 @@ def test_a_job_stopped_at_the_end_of_its_promise_leads_to_a_form_for_the_rest(
     assert Training.objects.get().state == TrainingState.STOPPED
     page = client.get(f"/markets/lab/bids/{running.sequence}/").content.decode()
     assert "20 % done: bid for the rest" in page
-    form = client.get(f"/markets/lab/submit/?from={running.sequence}&steps=80").content.decode()
+    assert f"/markets/lab/submit/?from={running.sequence}&amp;continue=1" in page
+    assert "resumes from the checkpoint of step 20" in page
+    form = client.get(f"/markets/lab/submit/?from={running.sequence}&continue=1").content.decode()
     assert 'value="train" selected' in form
     assert 'name="arguments" value="--fast"' in form
-    assert 'name="steps" value="80"' in form
+    assert 'name="steps" value="100"' in form
+    assert f'name="continues" value="{running.sequence}"' in form
+
+
+def test_the_page_of_a_bid_for_the_rest_leads_to_the_first_one(running: Bid, world: World, client: Client) -> None:
+    world.go(60 * SLOT_S, every=SLOT_S / 2)
+    form = {"epochs": 8, "form": "constant", "value": 100, "model": "ResNet-50", "program": "train", "steps": 100}
+    wrong = client.post("/markets/lab/submit/", {**form, "continues": 99})
+    assert "expected the number of an earlier bid of yours that was run, got 99" in wrong.content.decode()
+    client.post("/markets/lab/submit/", {**form, "continues": running.sequence})
+    rest = Bid.objects.latest("sequence")
+    world.go(2.2 * SLOT_S)
+    page = client.get(f"/markets/lab/bids/{rest.sequence}/").content.decode()
+    assert f'<a href="/markets/lab/bids/{running.sequence}/">bid {running.sequence}</a>' in page
+    assert "<td>step 20</td>" in page
+    assert '<progress max="100" value="20"' in page
 
 
 def test_a_program_that_is_closed_stays_in_the_form_of_a_similar_bid(running: Bid, client: Client) -> None:
