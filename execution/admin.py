@@ -104,7 +104,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     fieldsets = [
         (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses", "service_url"]}),
         ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other"]}),
-        ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb"]}),
+        ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb", "keep_days"]}),
         ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),
         ("Now", {"fields": ["executor", "trainings", "alive", "late"]}),
     ]
@@ -174,6 +174,14 @@ class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
         except archives.BadArchive as error:
             raise forms.ValidationError(str(error)) from None
         return data
+
+    def clean_is_open(self) -> bool:
+        """Refuse to open a program again whose archive was deleted, since no job needed it."""
+        is_open: bool = self.cleaned_data["is_open"]
+        sha256 = self.instance.archive_sha256
+        if is_open and sha256 and not archive_file(self.instance.cluster.name, sha256).exists():
+            raise forms.ValidationError("Its archive was deleted after it was closed: register it again.")
+        return is_open
 
     def clean(self) -> dict[str, Any]:
         """Check that there is either a directory or an archive."""
@@ -294,7 +302,7 @@ class ProcessAdmin(ReadOnlyAdmin):
 class CheckpointAdmin(ReadOnlyAdmin):
     """Checkpoints from which jobs go on."""
 
-    list_display = ["generation", "step", "path", "found_at"]
+    list_display = ["generation", "step", "path", "found_at", "deleted_at"]
     list_filter = ["generation__training__bid__market"]
     list_select_related = ["generation__training__bid__market__cluster"]
     ordering = ["-pk"]

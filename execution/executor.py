@@ -25,7 +25,8 @@ from execution import lease, programs, records
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
 from execution.engines.slurm import SlurmEngine
-from execution.launching import launch
+from execution.housekeeping import Housekeeping
+from execution.launching import Launcher
 from execution.lease import Fenced
 from execution.models import (
     OVER,
@@ -92,6 +93,7 @@ class Executor:
         self._offsets: dict[int, int] = {}
         """Bytes of each live generation's progress file that were read; it is read from the start again if unknown."""
         self._fence = 0
+        self._launcher, self._housekeeping = Launcher(), Housekeeping()
 
     def once(self) -> bool:
         """Do what there is to do now for all clusters; return whether this executor is active."""
@@ -102,6 +104,7 @@ class Executor:
         for execution in Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False):
             try:
                 self._cluster(execution)
+                self._housekeeping.go_on(fence, execution, now=self._now())
             except Fenced:
                 return False
             except Exception:  # other clusters are not affected, and the next call tries again
@@ -187,7 +190,9 @@ class Executor:
         going = _going(work.processes)
         match step:
             case Launch(keys):
-                launch(execution, engine, work.training, generation, work.processes, keys)
+                generation.training = work.training
+                processes = work.processes
+                self._launcher.launch(self._fence, execution, engine, generation, processes, keys, now=self._now())
             case Hold(until):
                 records.hold(self._fence, generation, until)
                 _each(going, lambda key: engine.hold(key, until))
@@ -204,6 +209,7 @@ class Executor:
         reason = _last_lines(engine, work.processes)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
         self._offsets.pop(generation.pk, None)
+        self._launcher.forget(work.processes)
         work.generation, work.processes = None, []
 
     def _settle(self, training: Training) -> None:

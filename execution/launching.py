@@ -2,7 +2,9 @@
 
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from execution import archives, records
 from execution.archives import BadArchive
@@ -11,27 +13,65 @@ from execution.models import Execution, Generation, Process, Training
 from execution.places import archive_file
 from execution.starting import directory_of, refusal, start_of, user_of
 
+LONGEST_DELAY_S: Final = 60.0
+"""Longest time until a launch that was refused is tried again, seconds; the first time is a second."""
+
 log = logging.getLogger(__name__)
 
 
-def launch(
-    execution: Execution,
-    engine: Engine,
-    training: Training,
-    generation: Generation,
-    processes: Sequence[Process],
-    keys: Collection[str],
-) -> None:
-    """Start the processes of a generation with these keys; those that cannot be started now are started later."""
-    for process in processes:
-        if process.key in keys:
+@dataclass(frozen=True)
+class Refused:
+    """A launch that was refused."""
+
+    problem: str
+    until: float
+    """Time before which it is not tried again, seconds since 1970."""
+    delay_s: float
+
+
+class Launcher:
+    """Launches processes. It remembers what was refused only so that it does not try, and say so, each second."""
+
+    def __init__(self) -> None:
+        self._refused: dict[str, Refused] = {}
+
+    def launch(
+        self,
+        fence: int,
+        execution: Execution,
+        engine: Engine,
+        generation: Generation,
+        processes: Sequence[Process],
+        keys: Collection[str],
+        *,
+        now: float,
+    ) -> None:
+        """Start the processes of a generation with these keys; those that cannot be started now are started later."""
+        for process in processes:
+            before = self._refused.get(process.key)
+            if process.key not in keys or (before is not None and now < before.until):
+                continue
             try:
                 if problem := refusal(execution, is_root=os.geteuid() == 0):
                     raise EngineError(problem)
-                _provide(execution, training, generation)
-                engine.launch(start_of(execution, training, generation, process, processes))
+                _provide(execution, generation.training, generation)
+                engine.launch(start_of(execution, generation.training, generation, process, processes))
             except (EngineError, BadArchive) as error:
-                log.warning("%s was not started: %s", process.key, error)
+                self._note(fence, process, str(error), before, now=now)
+            else:
+                self._refused.pop(process.key, None)
+
+    def forget(self, processes: Iterable[Process]) -> None:
+        """Forget processes whose generation has ended."""
+        for process in processes:
+            self._refused.pop(process.key, None)
+
+    def _note(self, fence: int, process: Process, problem: str, before: Refused | None, *, now: float) -> None:
+        delay_s = 1.0 if before is None else min(2 * before.delay_s, LONGEST_DELAY_S)
+        self._refused[process.key] = Refused(problem, now + delay_s, delay_s)
+        if before is None or before.problem != problem:
+            log.warning("%s was not started: %s", process.key, problem)
+            records.note_refusal(fence, process, problem)
 
 
 def _provide(execution: Execution, training: Training, generation: Generation) -> None:

@@ -118,6 +118,12 @@ class Execution(models.Model):
         " is not named is this machine.",
     )
 
+    keep_days = models.PositiveIntegerField(
+        default=30,
+        validators=[MinValueValidator(1), MaxValueValidator(36_500)],
+        help_text="Days after which logs, and directories of trainings that ended, are deleted; the directory with the"
+        " newest checkpoint of a training is kept three times as long.",
+    )
     service_url = models.URLField(
         max_length=200,
         blank=True,
@@ -130,6 +136,7 @@ class Execution(models.Model):
         constraints = [
             CheckConstraint(condition=Q(grace_s__gt=0, grace_s__lte=LONGEST_GRACE_S), name="execution_grace_in_range"),
             CheckConstraint(condition=Q(engine__in=EngineKind.values), name="execution_engine_known"),
+            CheckConstraint(condition=Q(keep_days__gte=1), name="execution_keeps_a_day"),
             CheckConstraint(
                 condition=Q(own_programs=False) | Q(first_uid__isnull=False) | Q(users_trust_each_other=True),
                 name="execution_own_programs_apart_or_trusted",
@@ -353,6 +360,7 @@ class Checkpoint(models.Model):
     step = models.PositiveBigIntegerField()
     path = models.CharField(max_length=600)
     found_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, help_text="Time at which its directory was deleted as too old.")
 
     class Meta:
         ordering = ["generation", "step"]

@@ -212,11 +212,11 @@ def _late_ends(execution: Execution) -> Iterator[Late]:
 def _late_processes(execution: Execution) -> Iterator[Late]:
     """Yield processes that were sent to the engine and have not started."""
     rows = Process.objects.filter(generation__in=live(execution), state=ProcessState.SENT)
-    for key, number, created in rows.values_list(
-        "key", "generation__training__bid__sequence", "generation__created_at"
-    ):
+    columns = ("key", "generation__training__bid__sequence", "generation__created_at", "reason")
+    for key, number, created, reason in rows.values_list(*columns):
         if (clock.now() - created).total_seconds() > LATE_S:
-            yield Late(number, f"{key} was sent to the engine and has not started", created)
+            why = f" ({reason})" if reason else ""
+            yield Late(number, f"{key} was sent to the engine and has not started{why}", created)
 
 
 def _late_starts(execution: Execution) -> Iterator[Late]:

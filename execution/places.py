@@ -29,14 +29,29 @@ def engine_root(cluster: str) -> Path:
     return Path(settings.EXECUTION_DIR) / cluster / "processes"
 
 
+def jobs_root(cluster: str) -> Path:
+    """Return the directory with the directories of jobs."""
+    return Path(settings.EXECUTION_DIR) / cluster / "jobs"
+
+
+def archives_root(cluster: str) -> Path:
+    """Return the directory with the archives of programs."""
+    return Path(settings.EXECUTION_DIR) / cluster / "archives"
+
+
+def programs_root(cluster: str) -> Path:
+    """Return the directory with unpacked programs."""
+    return Path(settings.EXECUTION_DIR) / cluster / "programs"
+
+
 def archive_file(cluster: str, sha256: str) -> Path:
     """Return the file in which an archive is stored."""
-    return Path(settings.EXECUTION_DIR) / cluster / "archives" / sha256
+    return archives_root(cluster) / sha256
 
 
 def unpacked(cluster: str, sha256: str, user: int | None) -> Path:
     """Return the directory to which an archive is unpacked for a system user; None is the executor's own."""
-    return Path(settings.EXECUTION_DIR) / cluster / "programs" / f"{sha256}-{'own' if user is None else user}"
+    return programs_root(cluster) / f"{sha256}-{'own' if user is None else user}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class JobFiles:
     @property
     def root(self) -> Path:
         """The directory of the job."""
-        return Path(settings.EXECUTION_DIR) / self.cluster / "jobs" / self.token.hex
+        return jobs_root(self.cluster) / self.token.hex
 
     def generation(self, number: int) -> Path:
         """Return the directory of a generation."""

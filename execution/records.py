@@ -101,8 +101,21 @@ def _processes(generation: Generation, wanted: Wanted) -> Iterable[Process]:
 
 
 def newest_checkpoint(training: Training) -> Checkpoint | None:
-    """Return the checkpoint of the greatest step."""
-    return Checkpoint.objects.filter(generation__training=training).order_by("-step", "-pk").first()
+    """Return the checkpoint of the greatest step; None if there is none, or all were deleted."""
+    kept = Checkpoint.objects.filter(generation__training=training, deleted_at=None)
+    return kept.order_by("-step", "-pk").first()
+
+
+def forget_checkpoints(fence: int, generation: Generation) -> None:
+    """Record that the checkpoints of a generation are deleted, so that nothing resumes from them."""
+    with fenced(fence):
+        Checkpoint.objects.filter(generation=generation, deleted_at=None).update(deleted_at=clock.now())
+
+
+def note_refusal(fence: int, process: Process, problem: str) -> None:
+    """Record why a process could not be started so far."""
+    with fenced(fence):
+        Process.objects.filter(pk=process.pk, state=ProcessState.SENT).update(reason=problem)
 
 
 def observe(fence: int, process: Process, seen: Seen | None, time: Timeline) -> None:

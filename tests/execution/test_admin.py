@@ -33,7 +33,15 @@ def operator(db: None, client: Client) -> Client:
 
 def form(**changes: Any) -> dict[str, Any]:
     sent = {"is_on": "on", "engine": "local", "grace_s": "10", "addresses": "{}", "sbatch_options": "[]"}
-    return {**sent, "memory_mb": "", "first_uid": "", "allow_root": "on", "slurm_configuration": "", **changes}
+    return {
+        **sent,
+        "memory_mb": "",
+        "first_uid": "",
+        "allow_root": "on",
+        "keep_days": "30",
+        "slurm_configuration": "",
+        **changes,
+    }
 
 
 def program_form(**changes: Any) -> dict[str, Any]:
