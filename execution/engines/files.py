@@ -76,6 +76,10 @@ class Logs:
                 return b"" if path is None else _read_log(path, offset, size)
         raise EngineError(f"{key}: its output is replaced faster than it can be read")
 
+    def is_over(self, key: str) -> bool:
+        """Return whether a process has written how it ended, or is retired: then no more output follows."""
+        return (self.live / key / shim.EXIT).exists() or (self.ended / key).exists()
+
     def _path(self, key: str) -> Path | None:
         return next((folder / key for folder in (self.live, self.ended) if (folder / key).exists()), None)
 

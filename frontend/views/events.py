@@ -85,7 +85,7 @@ def too_many(user_id: int) -> str:
     return ""
 
 
-async def stream_for(user_id: int, market_id: int) -> AsyncIterator[str]:
+async def stream_for(user_id: int, stream: AsyncIterator[str]) -> AsyncIterator[str]:
     """Count a user's stream while it is open."""
     await sync_to_async(connections.close_all)()  # in the request's thread, which reads nothing more
     if too_many(user_id):  # others were opened since the request was checked
@@ -93,7 +93,7 @@ async def stream_for(user_id: int, market_id: int) -> AsyncIterator[str]:
         return
     _open[user_id] += 1
     try:
-        async for said in stream(market_id):
+        async for said in stream:
             yield said
     finally:
         _open[user_id] -= 1
@@ -126,10 +126,15 @@ async def events(request: HttpRequest, name: str) -> HttpResponseBase:
     if not isinstance(request, ASGIRequest) or user.pk is None:
         return HttpResponse(status=204)
     market = await sync_to_async(market_named)(name)
-    refusal = too_many(user.pk)
+    return response_of(user.pk, stream(market.pk))
+
+
+def response_of(user_id: int, stream: AsyncIterator[str]) -> HttpResponseBase:
+    """Return a stream as a response; 429 if the user, or all users together, have too many."""
+    refusal = too_many(user_id)
     if refusal:
         return HttpResponse(refusal, status=429, content_type="text/plain", headers={"Retry-After": "60"})
-    response = StreamingHttpResponse(stream_for(user.pk, market.pk), content_type="text/event-stream")
+    response = StreamingHttpResponse(stream_for(user_id, stream), content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response

@@ -81,11 +81,11 @@ def complete(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @page_view
 def log_page(request: HttpRequest, name: str, number: int, key: str) -> HttpResponse:
     """Show the newest lines of a process's log, those before a byte, or those that contain a text."""
-    market, bid, process = _process(request, name, number, key)
-    word, until = request.GET.get("search", "")[:LONGEST_SEARCH], _offset(request, "until")
+    market, bid, process = process_of(request, name, number, key)
+    word, until = request.GET.get("search", "")[:LONGEST_SEARCH], offset_of(request, "until")
     only = bool(word) and "only" in request.GET
-    shown = logs.part_before(_logs(market), key, until)
-    lines, more = logs.found(_logs(market), key, word) if only else (shown.text.split("\n"), False)
+    shown = logs.part_before(logs_of(market), key, until)
+    lines, more = logs.found(logs_of(market), key, word) if only else (shown.text.split("\n"), False)
     context = {
         "market": market,
         "bid": bid,
@@ -105,17 +105,17 @@ def log_page(request: HttpRequest, name: str, number: int, key: str) -> HttpResp
 @page_view
 def log_lines(request: HttpRequest, name: str, number: int, key: str) -> HttpResponse:
     """Return the lines from a byte on as JSON, for open pages."""
-    market, _, process = _process(request, name, number, key)
+    market, _, process = process_of(request, name, number, key)
     over = process.state in (ProcessState.EXITED, ProcessState.LOST)
-    shown = logs.part_from(_logs(market), key, _offset(request, "offset") or 0, is_over=over)
+    shown = logs.part_from(logs_of(market), key, offset_of(request, "offset") or 0, is_over=over)
     return JsonResponse({**vars(shown), "over": over})
 
 
 @page_view
 def log_text(request: HttpRequest, name: str, number: int, key: str) -> HttpResponse:
     """Return the log as it was written, for download; as much as the cluster keeps."""
-    market, _, process = _process(request, name, number, key)
-    answer = HttpResponse(logs.blocks(_logs(market), key), content_type="text/plain; charset=utf-8")
+    market, _, process = process_of(request, name, number, key)
+    answer = HttpResponse(logs.blocks(logs_of(market), key), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}-bid-{number}-{process.key}.txt"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer
@@ -126,17 +126,19 @@ def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
     return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
 
 
-def _process(request: HttpRequest, name: str, number: int, key: str) -> tuple[Market, Bid, Process]:
+def process_of(request: HttpRequest, name: str, number: int, key: str) -> tuple[Market, Bid, Process]:
+    """Return a process of a bid that the viewer may see; 404 for any other."""
     market, bid = _own(request, name, number)
     rows = Process.objects.select_related("generation", "server").filter(generation__training__bid=bid)
     return market, bid, get_object_or_404(rows, key=key)
 
 
-def _logs(market: Market) -> Logs:
+def logs_of(market: Market) -> Logs:
+    """Return the output of the processes of a cluster."""
     return Logs(engine_root(market.cluster.name))
 
 
-def _offset(request: HttpRequest, name: str) -> int | None:
+def offset_of(request: HttpRequest, name: str) -> int | None:
     """Return a number of bytes in the address; None if there is none."""
     text = request.GET.get(name)
     if text is None:

@@ -1,39 +1,65 @@
-// Follows the log of a process: asks for what was written since, and shows it as text.
+// Follows the log of a process: shows what was written since, from an event stream or, without one, by asking.
 addEventListener("DOMContentLoaded", () => {
-  const LONGEST = 1_000_000;
+  const LONGEST = 1_000_000, EVERY_MS = 2000;
   const log = document.getElementById("log"), button = document.getElementById("follow");
   if (!button) return;
   const status = document.getElementById("following");
-  let offset = Number(log.dataset.end), follows = true;
+  let offset = Number(log.dataset.end), follows = true, source = null, asks = false;
 
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
 
+  function show(part) {
+    if (part.text) {
+      const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
+      log.append(part.text);
+      if (log.textContent.length > LONGEST) log.textContent = log.textContent.slice(-LONGEST / 2);
+      if (atEnd) log.scrollTop = log.scrollHeight;
+    }
+    offset = part.end;
+  }
+
+  function end() {
+    say("the process has ended");
+    button.hidden = true;
+  }
+
+  function listen() {
+    source = new EventSource(`${log.dataset.events}?offset=${offset}`);
+    source.onopen = () => say("following");
+    source.onmessage = (event) => { show(JSON.parse(event.data)); say("following"); };
+    source.addEventListener("over", () => { source.close(); end(); });
+    source.onerror = () => {
+      // CLOSED: the server has no stream to give. Otherwise the browser tries again by itself, from the last id.
+      if (source.readyState === EventSource.CLOSED) { source = null; asks = true; ask(); }
+      else say("out of reach, trying again");
+    };
+  }
+
   async function ask() {
-    if (follows && !document.hidden) {
+    if (!follows) return;
+    if (!document.hidden) {
       try {
         const response = await fetch(`${log.dataset.lines}?offset=${offset}`, { cache: "no-store", credentials: "same-origin" });
         if (!response.ok || response.redirected) throw new Error(String(response.status));
         const part = await response.json();
-        if (part.text) {
-          const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
-          log.append(part.text);
-          if (log.textContent.length > LONGEST) log.textContent = log.textContent.slice(-LONGEST / 2);
-          if (atEnd) log.scrollTop = log.scrollHeight;
-        }
-        offset = part.end;
-        if (part.over && offset >= part.size) { say("the process has ended"); button.hidden = true; return; }
-        say("following");
+        if (!follows) return;
+        show(part);
+        if (part.over && offset >= part.size) { end(); return; }
+        say("following, by asking every 2 seconds");
       } catch { say("out of reach, trying again"); }
     }
-    setTimeout(ask, 1000);
+    setTimeout(ask, EVERY_MS);
   }
 
   button.hidden = false;
   button.addEventListener("click", () => {
     follows = !follows;
     button.textContent = follows ? "Pause" : "Follow";
-    say(follows ? "following" : "paused");
+    if (!follows) { source?.close(); source = null; say("paused"); }
+    else if (asks) ask();
+    else listen();
   });
+  addEventListener("pagehide", () => source?.close());
   log.scrollTop = log.scrollHeight;
-  ask();
+  listen();
 });
