@@ -180,7 +180,7 @@ class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
         is_open: bool = self.cleaned_data["is_open"]
         sha256 = self.instance.archive_sha256
         if is_open and sha256 and not archive_file(self.instance.cluster.name, sha256).exists():
-            raise forms.ValidationError("Its archive was deleted after it was closed: register it again.")
+            raise forms.ValidationError("Expected a program whose archive is kept, got a deleted one.")
         return is_open
 
     def clean(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ AT_ONCE: Final = 200
 
 
 class Housekeeping:
-    """What one executor still has to delete. If it is forgotten, it is found again."""
+    """The deletions that one executor has still to do. If they are forgotten, they are found again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

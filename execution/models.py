@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, URLValidator
 from django.db import models
 from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
@@ -124,9 +124,10 @@ class Execution(models.Model):
         help_text="Days after which logs, and directories of trainings that ended, are deleted; the directory with the"
         " newest checkpoint of a training is kept three times as long.",
     )
-    service_url = models.URLField(
+    service_url = models.CharField(
         max_length=200,
         blank=True,
+        validators=[URLValidator(schemes=["http", "https"])],
         help_text="Address of this service as programs reach it, such as https://market.example: they may then report"
         " progress by HTTP. Empty: by file only.",
     )

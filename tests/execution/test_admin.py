@@ -74,6 +74,8 @@ def test_an_operator_lets_a_cluster_execute(operator: Client) -> None:
         ("open_files", "3", "greater than or equal to 16"),
         ("processes", "0", "greater than or equal to 1"),
         ("file_mb", "x", "Enter a whole number"),
+        ("service_url", "market.example", "Enter a valid URL"),
+        ("keep_days", "0", "greater than or equal to 1"),
         ("addresses", "[1]", "Expected an object of texts"),
         ("addresses", '{"mars": "10.0.0.1"}', "Expected names of servers of lab, got mars"),
         ("addresses", "{", "Enter a valid JSON"),
