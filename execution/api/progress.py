@@ -4,6 +4,7 @@
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
+from drf_spectacular.authentication import TokenScheme
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
@@ -53,6 +54,14 @@ class GenerationToken(TokenAuthentication):
         if generation is None:
             raise AuthenticationFailed("This is not a token of a running program.")
         return AnonymousUser(), generation
+
+
+class DescribeGenerationToken(TokenScheme):  # type: ignore[no-untyped-call]
+    """Describes the token of a generation under a name of its own, for drf-spectacular."""
+
+    target_class = "execution.api.progress.GenerationToken"
+    name = "programToken"
+    priority = 1
 
 
 class HasGeneration(BasePermission):
