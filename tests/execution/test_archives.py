@@ -54,7 +54,9 @@ def test_only_its_user_may_read_what_root_unpacked(tmp_path: Path, monkeypatch: 
     assert {oct(one.stat().st_mode & 0o7777) for one in (tmp_path / "p").rglob("*")} == {"0o550"}
 
 
-@pytest.mark.parametrize("data", [tar_of({"run": b"#!"}, mode=0o755), zip_of({"run": b"#!"}, mode=0o100755)])
+@pytest.mark.parametrize(
+    "data", [tar_of({"run": b"#!"}, mode=0o755), zip_of({"run": b"#!"}, mode=0o100755)], ids=["tar.gz", "zip"]
+)
 def test_a_program_stays_executable(tmp_path: Path, data: bytes) -> None:
     archives.store(tmp_path / "a", data)
     archives.provide(tmp_path / "a", archives.sha256_of(data), tmp_path / "p", user=None)
