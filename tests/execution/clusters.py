@@ -20,7 +20,14 @@ OF_TRAINER = ("--hidden", "32", "--checkpoint-every", "5")
 
 
 def executing_cluster(
-    name: str, *, slot_s: float, slurm: Path | None = None, units: int = 4, loopback: int = 1
+    name: str,
+    *,
+    slot_s: float,
+    slurm: Path | None = None,
+    units: int = 4,
+    loopback: int = 1,
+    grace_s: float = GRACE_S,
+    step_s: float = STEP_S,
 ) -> Cluster:
     """Three servers, edge-0 to edge-2, in real time, in the middle of slot 0, for jobs of at most two workers.
 
@@ -34,6 +41,10 @@ def executing_cluster(
         Workers, and parameter servers, for which a server has room.
     loopback
         Servers have the addresses 127.0.`loopback`.1 and so on: other tests may use the same ports at other addresses.
+    grace_s
+        Time to write a checkpoint, seconds.
+    step_s
+        Shortest time of a step, seconds.
     """
     cluster = make_cluster(name, servers=3, units=units)
     Server.objects.get(cluster=cluster, name="cloud").delete()
@@ -48,8 +59,8 @@ def executing_cluster(
     engine: dict[str, Any] = {"engine": EngineKind.LOCAL}
     if slurm is not None:
         engine = {"engine": EngineKind.SLURM, "slurm_configuration": str(slurm)}
-    Execution.objects.create(cluster=cluster, grace_s=GRACE_S, addresses=addresses, allow_root=True, **engine)
-    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", str(STEP_S), *OF_TRAINER]
+    Execution.objects.create(cluster=cluster, grace_s=grace_s, addresses=addresses, allow_root=True, **engine)
+    command = [sys.executable, str(ROOT / "examples" / "train.py"), "--step-s", str(step_s), *OF_TRAINER]
     Program.objects.create(
         cluster=cluster,
         name="train",

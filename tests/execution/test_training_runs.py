@@ -45,8 +45,10 @@ from tests.rows import taken_back
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
-SLOT_S = {"local": 4.0, "slurm": 5.0}
-"""Slurm starts a program a second after it was submitted."""
+SLOT_S = {"local": 7.0, "slurm": 8.0}
+"""Slurm starts a program a second after it was submitted. Ten jobs start at once beside other tests, so it is long."""
+GRACE_S = 1.4
+STEP_S = 0.17
 UNITS = {"dps": 4, "weighted_completion": 4, "oasis": 2, "preemptive": 2}
 """Room of a server: in some markets jobs have to make way for others."""
 RING = {"architecture": "ring", "reduce_step_s": 0.01}
@@ -130,6 +132,8 @@ def runs(
             cluster = executing_cluster(
                 policy.replace("_", "-"),
                 slot_s=SLOT_S[request.param],
+                grace_s=GRACE_S,
+                step_s=STEP_S,
                 slurm=slurm,
                 units=units,
                 loopback=10 * (1 + (slurm is not None)) + number,
