@@ -75,10 +75,11 @@ def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market
     assert warming.groups_of_open_markets() == (kernels.RIGID, kernels.QUEUES, kernels.PLANNER)
 
 
-def test_a_server_asks_for_no_kernels_of_studies_and_bounds(db: None) -> None:
+def test_a_server_asks_for_no_kernels_of_studies(db: None) -> None:
+    """Certificates of completions need those of bounds."""
     for name in POLICIES.keys() - {"oasis"}:  # which these servers do not suit
         open_market(make_cluster(name.replace("_", "-")), policy=name)
-    assert set(warming.groups_of_open_markets()) == {kernels.RIGID, kernels.PLANNER, kernels.QUEUES}
+    assert set(warming.groups_of_open_markets()) == {kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS}
 
 
 def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPatch) -> None:

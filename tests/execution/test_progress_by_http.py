@@ -12,6 +12,7 @@ from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from auctions.models import Bid, Market
+from execution.api.progress import EXAMPLE
 from execution.models import Execution, Generation, GenerationState, Progress
 from execution.tokens import SALT, token_of
 from tests.auctions.worlds import SLOT_S, make_operator
@@ -54,6 +55,10 @@ def speaking_as(token: str) -> APIClient:
 def report(token: str, steps: Any = STEPS) -> Any:
     cache.clear()  # the rate is tested below
     return speaking_as(token).post(ADDRESS, {"steps": steps}, format="json")
+
+
+def test_the_example_of_the_document_is_taken(world: World, bid: Bid) -> None:
+    assert report(given(world)[1], EXAMPLE["steps"]).json() == {"step": 42}
 
 
 def test_a_program_reports_its_own_progress(world: World, bid: Bid) -> None:

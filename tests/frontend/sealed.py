@@ -24,6 +24,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "kind": ("value", "time"),
     "server": ("edge-0",),
     "key": ("0123-g0-w0",),
+    "program": ("train",),
 }
 """What stands for a part of an address, if it is not the number of a row."""
 NUMBERED: Final = ("sequence", "number", "plan", "trace", "experiment", "counterfactual", "run")

@@ -341,7 +341,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     del bid["properties"]["utility"], bid["properties"]["ps_step_s"]
     bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
     bid["required"] = ["model", "epochs", "weight"]
-    seen = asked(known, headers_of(alice), examples=rounds(6), mode=POSITIVE, checks=ALWAYS)
+    seen = asked(known, headers_of(alice), examples=rounds(12), mode=POSITIVE, checks=ALWAYS)
     for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
         assert successes(seen[name]) >= AT_LEAST, seen[name]
 
