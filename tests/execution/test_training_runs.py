@@ -160,7 +160,7 @@ def runs(
 def run_all(runs: Runs) -> None:
     """Run all jobs to their ends."""
     runs.submit("not done", "dps", steps=ENDLESS, epochs=3)
-    runs.submit("ring", "weighted_completion", steps=15, epochs=3, **RING)
+    runs.submit("ring", "weighted_completion", steps=30, epochs=3, **RING)
     for name in SAME:
         runs.submit(name, "weighted_completion", steps=STEPS, epochs=5)
     for name in ("rescaled", "rescaled, too"):
