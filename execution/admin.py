@@ -104,7 +104,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     fieldsets = [
         (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses", "service_url"]}),
         ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other"]}),
-        ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb", "keep_days"]}),
+        ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb", "niceness", "keep_days"]}),
         ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),
         ("Now", {"fields": ["executor", "trainings", "alive", "late"]}),
     ]

@@ -84,6 +84,11 @@ class Execution(models.Model):
         blank=True,
         help_text="Largest file that a process may write, MB; empty for no limit.",
     )
+    niceness = models.PositiveSmallIntegerField(
+        default=10,
+        validators=[MaxValueValidator(19)],
+        help_text="How much programs give way to other processes of their server, such as this service: 0 to 19.",
+    )
     first_uid = models.PositiveIntegerField(
         null=True,
         blank=True,

@@ -50,6 +50,7 @@ def start_of(
             open_files=execution.open_files,
             file_mb=execution.file_mb,
             processes=execution.processes,
+            niceness=execution.niceness,
         ),
         machine_type=process.machine_type.name,
     )

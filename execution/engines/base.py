@@ -31,6 +31,8 @@ class Limits:
     processes: int | None = None
     """Most processes and threads of its user on the server; only for a user of its own."""
     log_bytes: int = LARGEST_LOG_BYTES
+    niceness: int = 0
+    """From 0 to 19: with a higher one a process gives way to others of its server."""
 
 
 @dataclass(frozen=True)

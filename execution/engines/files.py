@@ -304,6 +304,7 @@ def _written(start: Start) -> dict[str, Any]:
         "file_mb": start.limits.file_mb,
         "processes": start.limits.processes,
         "log_bytes": start.limits.log_bytes,
+        "niceness": start.limits.niceness,
         "network": None if start.confinement.network is None else str(start.confinement.network),
         "groups": [str(group) for group in start.confinement.groups],
     }

@@ -364,6 +364,7 @@ def _confine(start: Mapping[str, Any]) -> None:
 
 
 def _limit(start: Mapping[str, Any]) -> None:
+    os.nice(start.get("niceness", 0))  # an engine of an earlier version did not write it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     wanted = (
         (resource.RLIMIT_AS, start["memory_mb"], 10**6),

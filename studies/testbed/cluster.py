@@ -61,7 +61,9 @@ def make(facts: Json, servers: Servers, root: Path) -> Cluster:
     import_cluster(facts)
     cluster = Cluster.objects.get(name=facts["name"])
     # The trainer is this project's own; the interpreter of root may be in a directory that no other user may read.
-    Execution.objects.create(cluster=cluster, grace_s=GRACE_S, addresses=servers.addresses(), allow_root=True)
+    Execution.objects.create(
+        cluster=cluster, grace_s=GRACE_S, addresses=servers.addresses(), allow_root=True, niceness=0
+    )
     Program.objects.create(
         cluster=cluster,
         name=PROGRAM,

@@ -89,7 +89,7 @@ def test_limits_of_the_cluster_hold_for_each_process(world: World) -> None:
     world.submit(epochs=8)
     world.go(110)
     limits = {one.start.limits for one in world.engine.processes.values()}
-    assert limits == {Limits(memory_mb=900, open_files=4_096, file_mb=None, processes=10_000)}
+    assert limits == {Limits(memory_mb=900, open_files=4_096, file_mb=None, processes=10_000, niceness=10)}
 
 
 def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_newest_checkpoint(world: World) -> None:
