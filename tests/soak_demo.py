@@ -40,6 +40,8 @@ LABEL: Final = "soak"
 LONGEST_ANSWER_S: Final = 60.0
 DECIDED_S: Final = 120.0
 """Longest wait of the last bids for their decisions."""
+STOP_S: Final = 60.0
+"""Longest time in which the demo stops its jobs, its executor and its server, one after the other."""
 MEMORY_EVERY_S: Final = 2.0
 LONG_S: Final = 240.0
 """A run as long as this is judged by times and memory."""
@@ -304,7 +306,7 @@ def demo(var: Path) -> Iterator[Demo]:
         yield Demo(f"http://127.0.0.1:{port}", server, passwords, bodies)
     finally:
         process.popen.send_signal(signal.SIGTERM)
-        process.end(30.0)
+        process.end(STOP_S)
 
 
 def run(var: Path, *, seconds: float) -> Soak:
@@ -363,9 +365,8 @@ def main() -> None:
     seconds = 60 * parser.parse_args().minutes
     with tempfile.TemporaryDirectory(prefix="shadowprice-soak-") as directory:
         found = run(Path(directory), seconds=seconds)
-    print("\n".join(found.lines()))
-    problems = found.problems()
-    print("\n".join(problems) if problems else "no problems")
+        problems = found.problems()
+        print("\n".join([*found.lines(), *(problems or ["no problems"])]), flush=True)
     sys.exit(1 if problems else 0)
 
 
