@@ -35,6 +35,8 @@ STOP: Final = "stop"
 KILL: Final = "kill"
 LOG: Final = "log."
 """A segment of the output is named by the offset of its first byte, 20 digits."""
+SESSION: Final = "/proc/self/autogroup"
+"""The niceness of a session among sessions, in a kernel that shares out processors among them."""
 LATE_S: Final = 1.0
 """Seconds after which the inner shim ends what the outer one should have ended, because that one is frozen."""
 SEGMENTS: Final = 4
@@ -364,7 +366,7 @@ def _confine(start: Mapping[str, Any]) -> None:
 
 
 def _limit(start: Mapping[str, Any]) -> None:
-    os.nice(start.get("niceness", 0))  # an engine of an earlier version did not write it
+    _give_way(start.get("niceness", 0))  # an engine of an earlier version did not write it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     wanted = (
         (resource.RLIMIT_AS, start["memory_mb"], 10**6),
@@ -377,6 +379,14 @@ def _limit(start: Mapping[str, Any]) -> None:
             _, most = resource.getrlimit(limit)
             least = number * unit if most == resource.RLIM_INFINITY else min(number * unit, most)
             resource.setrlimit(limit, (least, least))
+
+
+def _give_way(niceness: int) -> None:
+    """Give way to other processes; most kernels first share out processors among sessions, by a number of their own."""
+    os.nice(niceness)
+    if niceness:
+        with suppress(OSError), open(SESSION, "w") as file:
+            file.write(str(niceness))
 
 
 def _become(user: int) -> None:

@@ -209,12 +209,14 @@ def test_it_runs_as_its_user_within_its_limits(bench: Bench) -> None:
     bench.work.chmod(0o777)
     limits = Limits(memory_mb=300, open_files=77, file_mb=2, processes=99, niceness=7)
     said = "grep -E '^Max (file size|processes)' /proc/self/limits"
-    script = f"id -u; id -g; id -G; ulimit -v; ulimit -n; ulimit -c; umask; {said}; nice"
+    script = f"id -u; id -g; id -G; ulimit -v; ulimit -n; ulimit -c; umask; {said}; cat {shim.SESSION}; nice"
     bench.shell("one", script, user=4321, limits=limits)
     assert bench.ended("one").code == 0, bench.seen("one")
     lines = bench.output("one").decode().split()
     assert (lines[10:12], lines[15:17]) == (["2000000"] * 2, ["99"] * 2)
     assert lines[-1] == str(min(19, os.nice(0) + 7))
+    if os.path.exists(shim.SESSION):
+        assert lines[-3:-1] == ["nice", "7"]
     assert lines[:7] == ["4321", "4321", "4321", str(300 * 10**6 // 1024), "77", "0", "0077"]
     script = f"cat '{bench.root}/live/two/start.json' || kill -KILL {os.getpid()} {outer(bench, 'one')} || exit 5"
     bench.shell("two", script, user=4321)
