@@ -32,7 +32,7 @@ class Limits:
     """Most processes and threads of its user on the server; only for a user of its own."""
     log_bytes: int = LARGEST_LOG_BYTES
     niceness: int = 0
-    """From 0 to 19: with a higher one a process gives way to others of its server."""
+    """A number from 0 to 19: a process with a higher one gives way to others of its server."""
 
 
 @dataclass(frozen=True)
