@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm testbed bench mutants soak soak-demo lock
+.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make bench       speed of a decision"
 	@echo "make soak        before a release: random tests alone, thirty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
+	@echo "make load        bids at 100 a second and as fast as they are answered, on both installations; SECONDS=300"
 	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
 	@echo "make lock        pin the requirements files again from pyproject.toml"
 
@@ -102,6 +103,10 @@ soak: $(VENV)/.dev kernels
 
 soak-demo: $(VENV)/.dev
 	$(BIN)/python -m tests.soak_demo $(if $(MINUTES),--minutes $(MINUTES))
+
+# SECONDS is a variable of some shells, so the environment's is not taken.
+load: $(VENV)/.dev kernels
+	$(BIN)/python -m tests.load $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(ONLY),--only "$(ONLY)")
 
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(if $(SEED),--seed $(SEED))

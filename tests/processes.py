@@ -146,10 +146,15 @@ def python_env(var: Path, **extra: str) -> dict[str, str]:
 
 def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> str:
     """Run a management command; its output, or an error that shows it."""
+    return run_python("manage.py", *arguments, env=env, seconds=seconds)
+
+
+def run_python(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> str:
+    """Run Python in the project's directory; its output, or an error that shows it."""
     done = subprocess.run(
-        [sys.executable, "manage.py", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=seconds
+        [sys.executable, *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=seconds
     )
-    assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -208,6 +213,11 @@ class Server:
         self._start = start
         self._process = start()
 
+    @property
+    def pid(self) -> int:
+        """Process id of the service."""
+        return self._process.pid
+
     def restart(self, *, by: signal.Signals) -> None:
         """End it with this signal, and start it again with the data it had on disk."""
         self.end(by)
@@ -231,10 +241,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def postgres(*, shared: Path) -> Iterator[Server]:
+def postgres(*, shared: Path, options: Sequence[str] = ("-F",)) -> Iterator[Server]:
     """A PostgreSQL server of its own, with an empty database and one of TABLES, which `fresh_database` copies.
 
     `shared` is the directory of all processes of one test run: its first server is migrated, others are copies of it.
+    By default the server does not wait for the disk.
     """
     # initdb refuses to run as root, and that other user must reach the directory: not below pytest's private one.
     user = "postgres" if os.geteuid() == 0 and _is_user("postgres") else "nobody" if os.geteuid() == 0 else None
@@ -251,7 +262,7 @@ def postgres(*, shared: Path) -> Iterator[Server]:
                 (copied / "data").rename(kept)
         if not data.exists():
             _copy(kept, data)
-        server = _postgres_on(base, user)
+        server = _postgres_on(base, user, options)
         try:
             yield server
         finally:
@@ -290,13 +301,13 @@ def _make_tables_on_postgres(base: Path, user: str | None) -> None:
         server.end(signal.SIGINT)
 
 
-def _postgres_on(base: Path, user: str | None) -> Server:
+def _postgres_on(base: Path, user: str | None, options: Sequence[str] = ("-F",)) -> Server:
     """Started with the data there, at a free port."""
     port = free_port()
-    options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F", "-c", "max_connections=100"]
+    common = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-c", "max_connections=100"]
 
     def start() -> Process:
-        command = [str(binary("postgres")), "-D", str(base / "data"), *options]
+        command = [str(binary("postgres")), "-D", str(base / "data"), *common, *options]
         process = Process(command, log=base / "log", user=user, cwd=base)
         ready = [str(binary("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
         wait_until(lambda: subprocess.run(ready).returncode == 0, what="PostgreSQL")

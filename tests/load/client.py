@@ -1,0 +1,132 @@
+"""Clients of the REST interface that submit bids at a given rate, or each one as soon as its last is answered."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from itertools import count
+from time import monotonic, time
+from typing import Any, Final
+
+from tests.load.world import World
+
+MOST_CONNECTIONS: Final = 200
+"""Largest number of connections at a time: bids beyond it wait at the client, and that counts."""
+STORED: Final = (200, 201, 202)
+
+
+@dataclass
+class Sent:
+    """What clients sent and how it was answered."""
+
+    label: str
+    sent: dict[str, float] = field(default_factory=dict)
+    """Time at which each stored bid was sent, or was due to be sent, seconds of the wall clock, by its number."""
+    answer_s: list[float] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Answers that are not what a stored bid gets."""
+
+
+class Client:
+    """One connection, kept between requests."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, path: str, token: str, key: str, body: Any) -> tuple[int, bytes]:
+        """Send one request; return status and body of the answer."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        content = json.dumps(body).encode()
+        writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\nIdempotency-Key: {key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+            + content
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.decode("latin1").lower().split("\r\n")
+        [length] = [int(line.partition(":")[2]) for line in lines if line.startswith("content-length:")]
+        return int(lines[0].split()[1]), await reader.readexactly(length)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+
+
+def closed_loop(port: int, world: World, *, label: str, clients: int, seconds: float) -> Sent:
+    """Let clients submit one bid after another for these seconds."""
+    return asyncio.run(_closed_loop(port, world, Sent(label), clients, seconds))
+
+
+def open_loop(port: int, world: World, *, label: str, rate: float, seconds: float) -> Sent:
+    """Submit bids at equal intervals for these seconds, whether earlier ones are answered or not."""
+    return asyncio.run(_open_loop(port, world, Sent(label), rate, seconds))
+
+
+def bulk(port: int, world: World, *, label: str, size: int) -> Sent:
+    """Submit bids in one request."""
+    return asyncio.run(_bulk(port, world, Sent(label), size))
+
+
+async def _closed_loop(port: int, world: World, found: Sent, clients: int, seconds: float) -> Sent:
+    until, numbers = monotonic() + seconds, count()
+
+    async def run() -> None:
+        client = Client(port)
+        while monotonic() < until:
+            await _submit(client, world, found, next(numbers), due=time())
+        client.close()
+
+    await asyncio.gather(*(run() for _ in range(clients)))
+    return found
+
+
+async def _open_loop(port: int, world: World, found: Sent, rate: float, seconds: float) -> Sent:
+    free: asyncio.LifoQueue[Client] = asyncio.LifoQueue()
+    for _ in range(MOST_CONNECTIONS):
+        free.put_nowait(Client(port))
+
+    async def run(number: int, due: float) -> None:
+        client = await free.get()
+        try:
+            await _submit(client, world, found, number, due=due)
+        finally:
+            free.put_nowait(client)
+
+    began, running = time(), set[asyncio.Task[None]]()
+    for number in range(int(rate * seconds)):
+        due = began + number / rate
+        await asyncio.sleep(max(0.0, due - time()))
+        task = asyncio.create_task(run(number, due))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    while not free.empty():
+        free.get_nowait().close()
+    return found
+
+
+async def _submit(client: Client, world: World, found: Sent, number: int, *, due: float) -> None:
+    path, key = f"/api/v1/clusters/{world.market(number)}/bids", f"{found.label}-{number}"
+    status, answer = await client.post(path, world.token(number), key, world.body(number, found.label))
+    if status not in STORED:
+        found.refused.append(f"{status} {answer.decode()[:200]}")
+        return
+    found.sent[str(number)] = due
+    found.answer_s.append(time() - due)
+
+
+async def _bulk(port: int, world: World, found: Sent, size: int) -> Sent:
+    client, due = Client(port), time()
+    bodies = [world.body(number, found.label) for number in range(size)]
+    path = f"/api/v1/clusters/{world.markets[0]}/bids/bulk"
+    status, answer = await client.post(path, world.tokens[0], found.label, {"bids": bodies})
+    if status in STORED:
+        found.sent.update(dict.fromkeys(map(str, range(size)), due))
+        found.answer_s.append(time() - due)
+    else:
+        found.refused.append(f"{status} {answer.decode()[:200]}")
+    client.close()
+    return found

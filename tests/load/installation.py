@@ -1,0 +1,107 @@
+"""The processes of `docker-compose.yml`, or the embedded server, on this machine, and the processor time they take."""
+
+import os
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.architecture.test_compose import SERVICES
+from tests.processes import (
+    ROOT,
+    Process,
+    Server,
+    binary,
+    children,
+    free_port,
+    manage,
+    postgres,
+    python_env,
+    redis,
+    wait_until,
+)
+
+SERVERS: Final = ("migrate", "postgres", "redis")
+"""Services of the compose file that are not processes of this project, or end at once."""
+DURABLE: Final = ("-c", "track_commit_timestamp=on")
+"""Options of PostgreSQL: without others, a commit is on disk before it is answered."""
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+"""Units of processor time in a second."""
+
+
+@dataclass
+class Installation:
+    """A database with tables, and what runs on it."""
+
+    env: dict[str, str]
+    services: tuple[str, ...]
+    """Names of the compose file."""
+    started: ExitStack
+    """It ends all that runs."""
+    running: dict[str, Process | Server] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+
+    def start(self) -> None:
+        """Start the services, and wait until the web process answers."""
+        folder = Path(self.env["SHADOWPRICE_VAR"])
+        for name in self.services:
+            words = SERVICES[name]["command"]
+            swapped = [{"8000": str(self.port), "0.0.0.0": "127.0.0.1"}.get(word, word) for word in words]
+            command = [word.replace("$$", "$") for word in swapped]
+            process = Process(command, log=folder / f"{name}.log", env=self.env)
+            self.started.callback(process.end)
+            self.running[name] = process
+        wait_until(self._answers, what="the web process", every=0.5)
+        workers = [name for name in self.services if "worker" in SERVICES[name]["command"]]
+        if workers:
+            wait_until(lambda: self._workers() == len(workers), what="the workers", every=0.5)
+
+    def processor_s(self) -> dict[str, float]:
+        """Return the processor time that each part and its children have used, seconds."""
+        return {name: _processor_s(process.pid) for name, process in self.running.items()}
+
+    def _workers(self) -> int:
+        """Return how many workers answer."""
+        command = [str(binary("celery")), "-A", "config", "inspect", "ping", "--timeout", "3"]
+        done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.count(": OK")
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@contextmanager
+def larger() -> Iterator[Installation]:
+    """PostgreSQL, Redis and, once started, the other services of the compose file."""
+    with ExitStack() as started:
+        folder, shared = (Path(started.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
+        database = started.enter_context(postgres(shared=shared, options=DURABLE))
+        broker = started.enter_context(redis())
+        address = f"{database.url.rpartition('/')[0]}/tables"
+        env = python_env(folder, DATABASE_URL=address, REDIS_URL=broker.url, SHADOWPRICE_SECRET_KEY="only under load")
+        services = tuple(name for name in SERVICES if name not in SERVERS)
+        yield Installation(env, services, started, {"PostgreSQL": database, "Redis": broker})
+
+
+@contextmanager
+def embedded() -> Iterator[Installation]:
+    """SQLite and, once started, the server of `make serve`."""
+    with ExitStack() as started:
+        env = python_env(Path(started.enter_context(tempfile.TemporaryDirectory())))
+        manage("migrate", "-v0", env=env)
+        yield Installation(env, ("web",), started)
+
+
+def _processor_s(process: int) -> float:
+    """Return the processor time of a process, of its children and of those of them that have ended, seconds."""
+    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+        own = sum(int(ticks) for ticks in file.read().rpartition(")")[2].split()[11:15]) / TICKS
+    return own + sum(_processor_s(child) for child in children(process))
