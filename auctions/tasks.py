@@ -13,10 +13,13 @@ from celery.signals import task_prerun, worker_init
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from auctions.domain import waking
 from auctions.engine import decision_queue, slots
+from auctions.engine.claims import claim
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
+from auctions.runtime.stay import stay
 from auctions.runtime.task_errors import errors_logged
 from cluster.database import limits
 
@@ -50,30 +53,41 @@ def limit_task(**_: object) -> None:
 
 @shared_task
 def decide_market(market_id: int) -> int:
-    """Decide the waiting bids of one market; return how many were processed."""
-    decided = 0
+    """Decide the bids of one market while they keep coming; return how many were processed."""
     with errors_logged(f"deciding bids of market {market_id}"):
-        if not warming.prepare(market_id):
-            return 0
-        decided = decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
-        if decided == decision_queue.LONGEST_TURN and decision_queue.has_pending(market_id):
-            decision_queue.wake(market_id)
-    return decided
+        return stay(market_id)
+    return 0
 
 
 @shared_task
 def sweep() -> None:
-    """Pass slots, decide bids that still wait, and renew certificates, market by market; beat calls it every 2 s.
+    """Pass slots and decide bids that still wait, market by market; beat calls it every 2 s.
 
-    Bids still wait if their wake-up was lost, or if the worker that should have decided them died.
+    Bids still wait if their wake-up was lost, or if the worker that should have decided them died. A market whose claim
+    is held is left to the worker that holds it.
     """
     for market_id in _markets():
         with errors_logged(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):
                 continue
-            slots.pass_slots(market_id)
-            decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
-            certificates.keep_fresh(market_id)
+            with claim(market_id) as is_held:
+                if is_held:
+                    slots.pass_slots(market_id)
+                    decided = decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
+            if is_held and (decided or decision_queue.has_pending(market_id)):
+                waking.publish(decision_queue.TASK, market_id)  # further bids may have no other wake-up
+
+
+@shared_task
+def certify() -> None:
+    """Renew the certificates of markets; beat calls it every 2 s.
+
+    It is in a queue of its own with `measure`: both read many decisions, and must not stand before the next one.
+    """
+    for market_id in _markets():
+        with errors_logged(f"the certificate of market {market_id}"):
+            if warming.prepare(market_id):
+                certificates.keep_fresh(market_id)
 
 
 @shared_task

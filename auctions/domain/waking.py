@@ -13,6 +13,8 @@ from cluster.database.waiting import never_in_transaction
 
 BROKER_REST_S: Final = 5.0
 """Seconds without further wake-ups after a failed one: the sweep finds the waiting work."""
+STILL_AWAKE_S: Final = 0.25
+"""Seconds without another wake-up for a market: a worker that was woken for it stays for twice as long."""
 
 Carry = Callable[[str, tuple[object, ...], dict[str, Any]], None]
 """Takes the name of a task, its arguments and the options of its message to a worker."""
@@ -22,6 +24,8 @@ carry: Carry | None = None
 
 log = logging.getLogger(__name__)
 _resting_until = 0.0
+_woken: dict[tuple[object, ...], float] = {}
+"""Time of the last wake-up by `wake_once`, by task and arguments."""
 
 
 def wake(task: str, *args: object, **options: Any) -> None:
@@ -32,17 +36,33 @@ def wake(task: str, *args: object, **options: Any) -> None:
     transaction.on_commit(lambda: publish(task, *args, **options), robust=True)
 
 
-def publish(task: str, *args: object, **options: Any) -> None:
-    """Let a worker run the task now; nothing happens if that is impossible, since the sweep finds the work."""
+def wake_once(task: str, *args: object) -> None:
+    """The same, unless a worker was woken for the same a moment ago: it finds the work that has come since.
+
+    This is for tasks that look for further work for longer than `STILL_AWAKE_S`.
+    """
+    transaction.on_commit(lambda: _publish_once(task, args), robust=True)
+
+
+def publish(task: str, *args: object, **options: Any) -> bool:
+    """Let a worker run the task now; False if that is impossible, and the sweep finds the work."""
     global _resting_until
     never_in_transaction("A broker")
     if carry is not None:
         carry(task, args, options)
-        return
+        return True
     if monotonic() < _resting_until:
-        return
+        return False
     try:
         signature(task, args=args).apply_async(retry=False, **options)
     except (OperationalError, OSError) as error:
         _resting_until = monotonic() + BROKER_REST_S
         log.warning("no broker to wake a worker for %s (%s); the sweep will find what waits", task, error)
+        return False
+    return True
+
+
+def _publish_once(task: str, args: tuple[object, ...]) -> None:
+    key, now = (task, *args), monotonic()
+    if now >= _woken.get(key, -STILL_AWAKE_S) + STILL_AWAKE_S and publish(task, *args):
+        _woken[key] = now

@@ -29,8 +29,9 @@ from auctions.state import book as books
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
 
+TASK: Final = "auctions.tasks.decide_market"
 LONGEST_TURN: Final = 200
-"""Largest number of bids that one task decides before it lets tasks of other markets run."""
+"""Largest number of bids of a market that a sweep decides before it turns to the next market."""
 LARGEST_BATCH: Final = 16
 """Largest number of bids of one transaction."""
 LONGEST_BATCH_S: Final = 0.05
@@ -43,8 +44,11 @@ _FIRST = Prepared(lambda market: _WAITING.filter(market=market)[:1], int)
 
 
 def wake(market_id: int) -> None:
-    """Once the open transaction is committed, notify a worker that the market has bids to decide."""
-    waking.wake("auctions.tasks.decide_market", market_id)
+    """Once the open transaction is committed, notify a worker that the market has bids to decide.
+
+    Nobody is notified twice within a moment, since a worker stays with the market: see `auctions/runtime/stay.py`.
+    """
+    waking.wake_once(TASK, market_id)
 
 
 def wake_all() -> None:

@@ -12,6 +12,7 @@ from auctions import tasks
 from auctions.domain import waking
 from auctions.engine import decision_queue, slots
 from auctions.models import Bid, BidState, Market
+from auctions.runtime import stay
 from tests.auctions.worlds import make_cluster, make_market, submit
 from tests.conftest import Tables
 from tests.faults import crowd
@@ -21,6 +22,7 @@ from tests.processes import free_port, python_env
 @pytest.fixture(autouse=True)
 def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waking, "_resting_until", 0.0)
+    monkeypatch.setattr(waking, "_woken", {})
 
 
 @pytest.mark.thorough
@@ -37,6 +39,34 @@ def test_a_worker_is_woken_after_the_commit(
         submit(market, alice)
         assert woken == []
     assert woken == [(market.pk, False)], "nobody waits while it is tried once more"
+
+
+def test_no_second_wake_up_is_sent_for_a_market_within_a_moment(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    other, woken, now = make_market(make_cluster("other")), list[tuple[float, int]](), [1000.0]
+    monkeypatch.setattr(waking, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.append((now[0], *args))
+    )
+    for at, one in ((0.0, market), (0.1, other), (0.2, market), (waking.STILL_AWAKE_S, market), (0.34, other)):
+        now[0] = 1000.0 + at
+        with django_capture_on_commit_callbacks(execute=True):
+            submit(one, alice)
+    later = 1000.0 + waking.STILL_AWAKE_S
+    assert woken == [(1000.0, market.pk), (1000.1, other.pk), (later, market.pk)]
+    assert waking.STILL_AWAKE_S < stay.LINGER_S
+
+
+def test_a_wake_up_that_failed_is_sent_again_for_the_next_bid(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    sent = iter((False, True))
+    monkeypatch.setattr(waking, "publish", lambda task, market_id: next(sent))
+    for _ in range(3):
+        with django_capture_on_commit_callbacks(execute=True):
+            submit(market, alice)
+    assert next(sent, None) is None
 
 
 def test_workers_are_woken_for_every_market_that_has_bids_to_decide(

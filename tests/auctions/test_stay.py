@@ -1,0 +1,159 @@
+"""A worker stays with a market while bids come, takes turns, and leaves no bid without a wake-up."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import tasks
+from auctions.domain import waking
+from auctions.engine import claims, decision_queue
+from auctions.models import Bid, BidState, DecisionRecord, Market
+from auctions.runtime import stay
+from tests.auctions.worlds import make_cluster, make_market, submit
+
+
+class Clock:
+    """A clock that goes on when the worker rests, and what happens at its times."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.due: list[tuple[float, Callable[[], object]]] = []
+
+    def rest(self, seconds: float) -> None:
+        """Go on, and do what is due."""
+        self.now += seconds
+        while self.due and self.due[0][0] <= self.now:
+            self.due.pop(0)[1]()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the worker."""
+    made = Clock()
+    monkeypatch.setattr(stay, "monotonic", lambda: made.now)
+    monkeypatch.setattr(stay, "sleep", made.rest)
+    return made
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Markets for which workers are woken."""
+    found: list[int] = []
+    monkeypatch.setattr(waking, "publish", lambda task, market_id: found.append(market_id))
+    return found
+
+
+def waiting() -> int:
+    return Bid.objects.filter(state=BidState.SUBMITTED).count()
+
+
+def test_bids_that_come_while_a_worker_stays_are_decided_without_another_wake_up(
+    market: Market, alice: User, clock: Clock, woken: list[int]
+) -> None:
+    submit(market, alice)
+    for i in range(1, 4):
+        clock.due.append((1000.0 + 0.4 * i, lambda: submit(market, alice)))
+    assert tasks.decide_market(market.pk) == 4
+    assert clock.now == pytest.approx(1000.0 + 1.2 + stay.LINGER_S, abs=0.05)
+    assert woken == []
+    assert claims.take(market.pk), "the claim is free again"
+    claims.release(market.pk)
+
+
+def test_a_stay_ends_although_bids_keep_coming_and_a_worker_is_woken_for_them(
+    market: Market, alice: User, clock: Clock, woken: list[int]
+) -> None:
+    submit(market, alice)
+    clock.due += [(1000.0 + 0.1 * i, lambda: submit(market, alice)) for i in range(1, 40)]
+    assert tasks.decide_market(market.pk) in (20, 21)
+    assert clock.now == pytest.approx(1000.0 + stay.LONGEST_S, abs=0.1)
+    assert woken == [market.pk]
+
+
+def test_a_market_whose_lane_is_held_is_passed_by(market: Market, alice: User, woken: list[int]) -> None:
+    submit(market, alice)
+    with claims.claim(market.pk) as is_held:
+        assert is_held
+        assert tasks.decide_market(market.pk) == 0
+        tasks.sweep()
+        assert waiting() == 1
+    tasks.sweep()
+    assert waiting() == 0
+    assert woken == [market.pk], "the sweep does not stay"
+
+
+def test_a_bid_that_comes_before_its_lane_is_released_is_not_forgotten(
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, released = claims.release, list[int]()
+
+    def submit_first(market_id: int) -> None:
+        if not released:
+            submit(market, alice)
+        released.append(market_id)
+        release(market_id)
+
+    monkeypatch.setattr(claims, "release", submit_first)
+    submit(market, alice)
+    assert tasks.decide_market(market.pk) == 1
+    assert (waiting(), woken) == (1, [market.pk])
+
+
+def test_markets_take_turns_and_those_that_nobody_decides_are_taken_over(
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 0.0)  # a bid a batch
+    other = make_market(make_cluster("other"))
+    for one in (market, other):
+        for _ in range(4):
+            submit(one, alice)
+    assert tasks.decide_market(market.pk) == 8
+    order = DecisionRecord.objects.order_by("pk").values_list("bid__market", flat=True)
+    assert list(order) == [market.pk, other.pk] * 4
+    assert woken == []
+
+
+def test_a_busy_worker_leaves_a_market_for_a_moment_to_those_who_were_woken_for_it(
+    market: Market, alice: User, clock: Clock, settings: Any
+) -> None:
+    settings.EMBEDDED = False
+    other = make_market(make_cluster("other"))
+    submit(market, alice)
+    seen: list[int] = []
+    clock.due.append((1000.1, lambda: submit(other, alice)))
+    clock.due += [(1000.1 + s, lambda: seen.append(waiting())) for s in (stay.PATIENCE_S - 0.002, 0.05)]
+    assert tasks.decide_market(market.pk) == 2
+    assert seen == [1, 0]
+
+
+def test_a_worker_that_cannot_decide_a_market_goes_and_others_are_woken_for_the_rest(
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_market(make_cluster("other"))
+    for one in (market, other, other):
+        submit(one, alice)
+    decide = decision_queue.decide_batch
+
+    def fail(market_id: int) -> int:
+        if market_id == market.pk:
+            raise ValueError("trouble")
+        return decide(market_id)
+
+    monkeypatch.setattr(decision_queue, "decide_batch", fail)
+    assert tasks.decide_market(other.pk) == 2
+    assert woken == [other.pk]
+    assert waiting() == 1
+    assert claims.take(market.pk)
+    claims.release(market.pk)
+
+
+def test_a_wake_up_that_comes_while_another_thread_stays_is_passed_on_to_others(
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_market(make_cluster("other"))
+    submit(market, alice)
+    clock.due.append((1000.1, lambda: woken.append(-stay.stay(other.pk))))
+    assert tasks.decide_market(market.pk) == 1
+    assert woken == [0, other.pk]
