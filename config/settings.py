@@ -256,8 +256,10 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# Plans and runs take minutes: in queues of their own they never stand before decisions.
+# Bounds take seconds, plans and runs minutes: in queues of their own they never stand before decisions.
 CELERY_TASK_ROUTES = {
+    "auctions.tasks.certify": {"queue": "bounds"},
+    "auctions.tasks.measure": {"queue": "bounds"},
     "studies.tasks.compute_plans": {"queue": "plans"},
     "studies.tasks.compute_counterfactuals": {"queue": "plans"},
     "studies.tasks.compute_runs": {"queue": "runs"},
@@ -288,6 +290,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2")),
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
+    "certify": {"task": "auctions.tasks.certify", "schedule": 2.0, "options": {"expires": 2}},
     "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
     "counterfactuals": {"task": "studies.tasks.compute_counterfactuals", "schedule": 5.0, "options": {"expires": 5}},
     "runs": {"task": "studies.tasks.compute_runs", "schedule": 5.0, "options": {"expires": 5}},

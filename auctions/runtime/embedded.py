@@ -21,7 +21,7 @@ from cluster import memory, threads
 
 CONCURRENCY = 5
 """One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
-QUEUES = ("celery", "plans", "runs")
+QUEUES = ("celery", "bounds", "plans", "runs")
 
 LONGEST_STOP_S = 20.0
 """Time that a stop waits for the decision under way, whose transaction would otherwise be rolled back."""

@@ -2,10 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from auctions import tasks
+from auctions.runtime import embedded
+from auctions.tasks import DECISIONS
 from tests.processes import ROOT
 
 FILE = ROOT / "docker-compose.yml"
@@ -15,7 +19,7 @@ ONE_SHOT = {"migrate"}
 
 
 def test_it_has_web_workers_beat_and_both_servers() -> None:
-    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "planner", "beat", "postgres", "redis"}
+    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "bounds", "planner", "beat", "postgres", "redis"}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -30,7 +34,7 @@ def test_every_lasting_service_restarts_and_has_a_health_check(name: str) -> Non
     assert {"interval", "timeout", "retries"} <= set(check)
 
 
-@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "planner", "beat"])
+@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "bounds", "planner", "beat"])
 def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> None:
     waits = {key: value["condition"] for key, value in SERVICES[name]["depends_on"].items()}
     assert waits == {
@@ -41,9 +45,30 @@ def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> Non
 
 
 def test_each_worker_is_asked_by_its_own_name() -> None:
-    for name in ("worker-1", "worker-2", "planner"):
+    for name in ("worker-1", "worker-2", "bounds", "planner"):
         assert f"{name}@shadowprice" in SERVICES[name]["command"]
         assert SERVICES[name]["healthcheck"]["test"][-1] == f"{name}@shadowprice"
+
+
+def test_each_queue_has_a_worker_and_decisions_have_workers_of_their_own(settings: Any) -> None:
+    taken = [_queues(service["command"]) for service in SERVICES.values() if "worker" in service.get("command", ())]
+    routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()} | {DECISIONS}
+    assert set().union(*taken) == set(embedded.QUEUES) == routed
+    assert taken.count({DECISIONS}) == 2
+    assert sum(DECISIONS in queues for queues in taken) == 2
+
+
+def test_bounds_never_stand_before_decisions(settings: Any) -> None:
+    for task in (tasks.certify, tasks.measure):
+        assert settings.CELERY_TASK_ROUTES[task.name]["queue"] == "bounds"
+    assert tasks.certify.name in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+
+
+def _queues(command: list[str]) -> set[str]:
+    """Return the queues of a worker."""
+    if "--queues" not in command:
+        return {DECISIONS}
+    return set(command[command.index("--queues") + 1].split(","))
 
 
 def test_secrets_come_from_outside_and_their_absence_stops_the_start() -> None:
