@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from pytest_django import DjangoDbBlocker
 
 from cluster.database import holding
@@ -89,12 +88,6 @@ def _kernels_are_loaded() -> None:
 def _tests_may_hold_the_lock() -> None:
     """Each test that writes runs in one transaction."""
     holding.LONGEST_S = float("inf")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _passwords_of_this_process_are_hashed_at_once() -> None:
-    """A thousandth of a second instead of half of one; servers of tests, which are other processes, hash as usual."""
-    PBKDF2PasswordHasher.iterations = 1
 
 
 @pytest.fixture(scope="session", autouse=True)

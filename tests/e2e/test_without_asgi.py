@@ -39,8 +39,7 @@ def test_a_page_polls_under_wsgi(tmp_path: Path, make_tables: Tables) -> None:
 
 
 SUBMIT = """
-import os, django
-os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+import django
 django.setup()
 from auctions.models import Bid
 from auctions.engine.submission import submit_bid

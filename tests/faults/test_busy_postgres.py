@@ -57,6 +57,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, postgres_server: Server, redis
         SHADOWPRICE_SECRET_KEY="only for this test",
         SHADOWPRICE_LOCK_TIMEOUT_S=str(LOCK_S),
         SHADOWPRICE_STREAMS_OF_ONE_USER=str(STREAMS_OF_ONE),
+        DJANGO_SETTINGS_MODULE="config.settings",  # guesses take as long as in every installation
     )
     tokens = crowd.call("prepare", "dps", env=env)
     shell(SET_PASSWORDS, env)

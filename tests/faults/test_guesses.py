@@ -51,11 +51,11 @@ Serve = Callable[..., AbstractContextManager[Served]]
 
 @pytest.fixture
 def serve(tmp_path: Path, make_tables: Tables) -> Serve:
-    """Start a server that knows Alice."""
+    """Start a server that knows Alice. It hashes passwords as every installation does: guesses take their time."""
 
     @contextmanager
     def run(**extra: str) -> Iterator[Served]:
-        env, port = python_env(tmp_path, **extra), free_port()
+        env, port = python_env(tmp_path, DJANGO_SETTINGS_MODULE="config.settings", **extra), free_port()
         make_tables(env)
         shell(MAKE_USER, env)
         process = start_web(port, env, tmp_path / "serve.log")
