@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.collection import ROOT, VARIABLE, files, larger, own_files
+from tests.forks import UNBUFFERED, libraries
 
 FILE = "tests/architecture/test_collection.py"
 TEST = "test_a_collection_says_what_it_is"
 WORKERS = ("-n", "2")
-"""What is counted or said once is so however many workers there are."""
+"""What is counted and said once is so however many workers there are."""
 
 
 def run(collection: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run one test of this file with this as the larger collection."""
     command = [sys.executable, "-m", "pytest", "-n", "0", f"{FILE}::{TEST}", *options]
-    env = os.environ | {VARIABLE: str(collection)}
-    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return libraries().complete(command, env=env | UNBUFFERED | {VARIABLE: str(collection)}, seconds=120)
 
 
 @pytest.mark.parametrize("path", files("README.md"))
@@ -57,7 +58,7 @@ def test_a_variable_that_names_no_collection_ends_the_run(tmp_path: Path) -> Non
 
 @pytest.mark.thorough
 def test_the_end_of_a_run_says_once_that_there_was_no_larger_collection() -> None:
-    done = run("", *WORKERS)
+    done = run("")
     assert done.stdout.count("there was no larger collection") == 1
     assert done.returncode == 0
 

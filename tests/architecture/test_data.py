@@ -1,5 +1,6 @@
 """Generated test data comes again byte for byte, and every file of test data is generated or has a note."""
 
+from functools import cache
 from random import Random, SystemRandom
 
 import pytest
@@ -11,6 +12,7 @@ FRESH = 12
 """Files made again in every run, drawn again; all of them are made again where slow tests run."""
 
 
+@cache
 def stays(name: str) -> bool:
     """Whether making a file gives the bytes that are in the repository."""
     path = OWN / name

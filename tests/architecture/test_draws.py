@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests import draws
 from tests.draws import LONGER, fresh_seed, rounds, some
-from tests.processes import ROOT
+from tests.forks import UNBUFFERED, libraries
 
 FILE = "tests/architecture/test_draws.py"
 
@@ -20,9 +19,7 @@ def run(*options: str, **variables: str) -> str:
     """What this file's own random tests print, in a process that inherits no seed."""
     command = [sys.executable, "-m", "pytest", "-s", "-n", "0", "-k", "test_it_prints", FILE, *options]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("SHADOWPRICE_", "PYTEST_"))}
-    done = subprocess.run(command, env=env | variables, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return libraries().run(command, env=env | UNBUFFERED | variables, seconds=120)
 
 
 def drawn(printed: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,25 @@ def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
     for room in rooms:
         for path in sorted((ROOT / room).rglob("*.py")):
             if "migrations" not in path.parts:
-                yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+                yield path.relative_to(ROOT).as_posix(), parsed(path)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A module, which many of these tests look at."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def called(tree: ast.Module) -> list[tuple[str, ast.Call]]:
+    """Calls by all their names, such as `django.utils.timezone.now`."""
+    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     """Calls by their last two names, such as `timezone.now`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ".".join(ast.unparse(node.func).split(".")[-2:]), node
+    for name, node in called(tree):
+        yield ".".join(name.split(".")[-2:]), node
 
 
 @pytest.mark.thorough
@@ -93,11 +105,7 @@ def test_no_randomness_is_global(room: str) -> None:
         imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert "random" not in imported, path
-        drawn = {
-            ast.unparse(call.func)
-            for _, call in calls(tree)
-            if ast.unparse(call.func).startswith(("np.random.", "numpy.random."))
-        }
+        drawn = {name for name, _ in called(tree) if name.startswith(("np.random.", "numpy.random."))}
         assert drawn <= {"np.random.default_rng", "np.random.Generator", "np.random.SeedSequence"}, path
 
 
