@@ -17,6 +17,9 @@ VIEWS: Final[Sequence[View]] = tuple(product((1280, 390), ("light", "dark")))
 COLOURED: Final = """[...document.querySelectorAll("[data-figure]")].every(place => place.hidden
     || place.layout.font.color === getComputedStyle(document.documentElement).getPropertyValue("--text").trim())"""
 """Whether each chart that is drawn has the colour of text of the theme."""
+FITTING: Final = """[...document.querySelectorAll("[data-figure] .main-svg")].every(chart =>
+    chart.clientWidth === chart.closest("[data-figure]").clientWidth)"""
+"""Whether each chart that is drawn is as wide as its place."""
 UNFOLDED: Final = "document.querySelectorAll('details.on-demand').forEach(part => { part.open = true; })"
 """Opens the parts of a page whose charts are fetched on demand."""
 
@@ -49,23 +52,26 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     return paths
 
 
-def walk(window: Browser, found: dict[str, str], views: Sequence[View] = VIEWS) -> Iterator[tuple[str, int, str]]:
+def walk(
+    window: Browser, found: dict[str, str], views: Sequence[View] = VIEWS, *, once: bool = False
+) -> Iterator[tuple[str, int, str]]:
     """Show each page in each view and wait until all of it is there; its name, and the view's width and theme.
 
-    A page is opened at each width. Where the next view has the same width, the page that is open follows the theme.
+    A page is opened at each width, or `once`, as by a reader who turns a telephone. Where the next view has the same
+    width, the page that is open follows the theme.
     """
     for name, path in found.items():
         opened = None
         for width, theme in views:
             window.size(width, 900)
             window.theme(theme)
-            if width != opened:
+            if opened is None or (width != opened and not once):
                 window.open(path)
                 window.js(UNFOLDED)
                 opened = width
             if window.js("!!document.querySelector('[data-figure]')"):
                 window.wait_drawn()
-                window.wait(lambda: window.js(COLOURED))
+                window.wait(lambda: window.js(f"{COLOURED} && {FITTING}"))
             if name == "submit":
                 window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
             yield name, width, theme

@@ -132,7 +132,7 @@ def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str)
     window.log_in("operator", PASSWORD)
     shown = {name: path for name, path in pictures.pages(window, market).items() if name not in OF_NO_MARKET}
     assert {"bid-planned", "bid-running", "bid-completed"} <= set(shown)
-    for name, width, theme in pictures.walk(window, shown, [(1280, "dark"), (390, "light")]):
+    for name, width, theme in pictures.walk(window, shown, [(1280, "dark"), (390, "light")], once=True):
         assert window.barriers() == [], f"{name}, {width}, {theme}"
         assert not window.scrolls_sideways(), f"{name}, {width}"
     assert window.strangers() == []
