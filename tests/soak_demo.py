@@ -280,6 +280,7 @@ class Demo:
     """A demo that runs."""
 
     base: str
+    process: Process
     server: dict[str, int]
     """The numbers of its server's processes, by name."""
     passwords: dict[str, str]
@@ -288,10 +289,10 @@ class Demo:
 
 
 @contextmanager
-def demo(var: Path) -> Iterator[Demo]:
+def demo(var: Path, *options: str) -> Iterator[Demo]:
     """What `make demo` runs, on data of its own."""
     port = free_port()
-    command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+    command = [sys.executable, "manage.py", "demo", "--port", str(port), *options]
     process = Process(command, log=var / "demo.log", env=python_env(var))
     try:
         wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
@@ -303,7 +304,7 @@ def demo(var: Path) -> Iterator[Demo]:
         bodies = {name: json.loads(body) for name, body in BY_HAND.findall(process.text())}
         passwords = json.loads((var / "demo.json").read_text())
         server = {"supervisor": servers[0], "web": web, "worker": worker}
-        yield Demo(f"http://127.0.0.1:{port}", server, passwords, bodies)
+        yield Demo(f"http://127.0.0.1:{port}", process, server, passwords, bodies)
     finally:
         process.popen.send_signal(signal.SIGTERM)
         process.end(STOP_S)
@@ -312,32 +313,37 @@ def demo(var: Path) -> Iterator[Demo]:
 def run(var: Path, *, seconds: float) -> Soak:
     """Let the demo run with its viewers for so long, in an empty directory."""
     with demo(var) as world:
-        markets, began = list(world.bodies), time.monotonic()
-        warm = Visitor(world.base, Soak(seconds), began)
-        warm.take_token("operator", world.passwords["operator"])
-        wait_until(lambda: all(_decides(warm, market) for market in markets), what="a decision in every market")
-        found, began, until = Soak(seconds), time.monotonic(), threading.Event()
-        used_s = {name: _cpu_s(pid) for name, pid in world.server.items()}
-        visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
-        visitors["bulk"].take_token("ada", world.passwords["ada"])
-        work: list[Callable[[], None]] = [
-            partial(_measure, world.server.values(), found, began, until),
-            partial(_check_health, visitors["health"], until),
-            partial(_bulk, visitors["bulk"], found, world.bodies, until),
-        ]
-        for number, name in enumerate(VIEWERS):
-            visitors[name].sign_in(name, world.passwords[name])
-            work.append(partial(_view, visitors[name], markets, number, until))
-            work.append(partial(visitors[name].listen, markets[number], until))
-        threads = [threading.Thread(target=one, daemon=True) for one in work]
-        for thread in threads:
-            thread.start()
-        time.sleep(seconds)
-        until.set()
-        found.cpu_s = {name: _cpu_s(pid) - used_s[name] for name, pid in world.server.items()}
-        for thread in threads:
-            thread.join(LONGEST_ANSWER_S)
-        found.undecided = _undecided(warm, markets)
+        return watch(world, seconds=seconds)
+
+
+def watch(world: Demo, *, seconds: float) -> Soak:
+    """Let viewers look at the demo for so long, once every market has decided a bid."""
+    markets, began = list(world.bodies), time.monotonic()
+    warm = Visitor(world.base, Soak(seconds), began)
+    warm.take_token("operator", world.passwords["operator"])
+    wait_until(lambda: all(_decides(warm, market) for market in markets), what="a decision in every market")
+    found, began, until = Soak(seconds), time.monotonic(), threading.Event()
+    used_s = {name: _cpu_s(pid) for name, pid in world.server.items()}
+    visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
+    visitors["bulk"].take_token("ada", world.passwords["ada"])
+    work: list[Callable[[], None]] = [
+        partial(_measure, world.server.values(), found, began, until),
+        partial(_check_health, visitors["health"], until),
+        partial(_bulk, visitors["bulk"], found, world.bodies, until),
+    ]
+    for number, name in enumerate(VIEWERS):
+        visitors[name].sign_in(name, world.passwords[name])
+        work.append(partial(_view, visitors[name], markets, number, until))
+        work.append(partial(visitors[name].listen, markets[number], until))
+    threads = [threading.Thread(target=one, daemon=True) for one in work]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    until.set()
+    found.cpu_s = {name: _cpu_s(pid) - used_s[name] for name, pid in world.server.items()}
+    for thread in threads:
+        thread.join(LONGEST_ANSWER_S)
+    found.undecided = _undecided(warm, markets)
     return found
 
 

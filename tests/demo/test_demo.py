@@ -3,19 +3,17 @@
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from demo.run import DemoError, choose_port
-from demo.scenarios import SCENARIOS, TRAINING
+from demo.scenarios import SCENARIOS
 from tests.conftest import Tables
 from tests.forks import libraries
-from tests.processes import Process, children, free_port, python_env, wait_until
+from tests.processes import Process, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -64,63 +62,6 @@ def test_a_file_that_is_no_trace_is_refused_before_anything_is_made(tmp_path: Pa
     assert done.returncode == 1
     assert "expected the columns" in done.stderr
     assert not (tmp_path / "shadowprice.sqlite3").exists()
-
-
-def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path, make_tables: Tables) -> None:
-    make_tables(python_env(tmp_path))
-    port = free_port()
-    command = [sys.executable, "manage.py", "demo", "--port", str(port), "--slot-takes", "1"]
-    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
-    try:
-        wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
-        assert process.alive, process.text()
-        server = children(process.pid)[0]
-        wait_until(lambda: len(children(server)) == 2, what="a web process and a worker")
-        started = [*children(process.pid), *children(server)]
-        os.kill(process.pid, signal.SIGINT)
-        assert process.popen.wait(30) == 0, process.text()
-        assert "carries on" in process.text()
-        assert not [child for child in started if Path(f"/proc/{child}").exists()]
-    finally:
-        process.end()
-
-
-def test_jobs_of_four_markets_really_train(tmp_path: Path, make_tables: Tables) -> None:
-    make_tables(python_env(tmp_path))
-    names = {scenario.name for scenario in TRAINING}
-    command = [sys.executable, "manage.py", "demo", "--port", str(free_port()), "--slot-takes", "2"]
-    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
-    try:
-        wait_until(lambda: set(trained(tmp_path)) == names or not process.alive, what="a training of each", seconds=240)
-        assert process.alive, process.text()
-        os.kill(process.pid, signal.SIGINT)
-        assert process.popen.wait(40) == 0, process.text()
-    finally:
-        process.end()
-    for losses in trained(tmp_path).values():
-        assert all(last < first for first, last in losses)
-    for name in names:
-        assert list((tmp_path / "execution" / name / "processes" / "live").iterdir()) == []
-    audit = libraries().complete([sys.executable, "manage.py", "audit"], env=python_env(tmp_path), seconds=60)
-    assert audit.returncode == 0, audit.stdout
-
-
-def trained(var: Path) -> dict[str, list[tuple[float, float]]]:
-    """Return the first and the last loss of each training of the demo that finished, by cluster."""
-    with closing(sqlite3.connect(f"file:{var / 'shadowprice.sqlite3'}?mode=ro", uri=True)) as database:
-        rows = database.execute(
-            "select c.name, t.id, p.loss from execution_progress p"
-            " join execution_generation g on g.id = p.generation_id"
-            " join execution_training t on t.id = g.training_id join execution_program o on o.id = t.program_id"
-            " join cluster_cluster c on c.id = o.cluster_id where t.state = 'finished' order by p.step"
-        ).fetchall()
-    losses: dict[tuple[str, int], list[float]] = {}
-    for name, training, loss in rows:
-        losses.setdefault((name, training), []).append(loss)
-    found: dict[str, list[tuple[float, float]]] = {}
-    for (name, _), seen in losses.items():
-        found.setdefault(name, []).append((seen[0], seen[-1]))
-    return found
 
 
 def test_a_long_wait_for_the_next_row_is_reported(tmp_path: Path, make_tables: Tables) -> None:
