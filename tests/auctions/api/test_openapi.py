@@ -60,7 +60,7 @@ EXPERIMENT: Any = {
 }
 AT_LEAST = 1
 """Answers of 200 to 202 that an operation must have given, or its test tested nothing."""
-ATTEMPTS = 3
+ATTEMPTS = 5
 """Draws for an operation that did not give one, since few examples are drawn."""
 SEED = choose_seed() if SOAK else 0
 """One for which these draws are enough."""
@@ -299,7 +299,7 @@ def test_the_document_is_valid_and_raises_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize("who", ["operator", "bidder"])
 def test_what_is_often_right_is_answered_as_documented(document: Any, alice: User, who: str) -> None:
     headers = headers_of(alice if who == "bidder" else make_operator())
-    examples = rounds(10, longer=2 * LONGER)
+    examples = rounds(6, longer=3 * LONGER)
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
     theirs = ("counterfactuals", "execution", "servers", "bids_complete", "bids_fail", "bids_retry")
@@ -341,6 +341,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     del bid["properties"]["utility"], bid["properties"]["ps_step_s"]
     bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
     bid["required"] = ["model", "epochs", "weight"]
+    known["paths"] = {path: part for path, part in known["paths"].items() if "/clusters/" in path}
     seen = asked(known, headers_of(alice), examples=rounds(12), mode=POSITIVE, checks=ALWAYS)
     for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
         assert successes(seen[name]) >= AT_LEAST, seen[name]
@@ -349,7 +350,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
 @pytest.mark.soak
 @pytest.mark.slow
 def test_who_is_not_known_is_answered_as_documented(document: Any) -> None:
-    seen = asked(knowing(document), {}, examples=5, mode=POSITIVE, checks=ALWAYS)
+    seen = asked(knowing(document), {}, examples=rounds(3), mode=POSITIVE, checks=ALWAYS)
     assert set(seen.pop("token")) == {200, 400}
     # 404 for an invalid address: drawn numbers of a bid may be written 1.0.
     assert {code for counts in seen.values() for code in counts} <= {401, 404}
