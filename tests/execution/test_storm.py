@@ -18,7 +18,7 @@ from tests.processes import ROOT, python_env
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 POLICIES = ("dps", "oasis", "weighted_completion", "preemptive")
-FAULTS = {"local": 8, "slurm": 5}
+FAULTS = {"local": 5, "slurm": 3}
 IN_A_SOAK = 50
 
 

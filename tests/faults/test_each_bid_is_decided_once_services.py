@@ -2,6 +2,9 @@
 
 One worker is killed while it decides. `crowd.assert_each_bid_decided_once` counts the decision events, the receipts
 and the decisions of the replay. Each count must equal the number of bids, so a second decision of any bid fails.
+
+The policy is drawn in each run, and a soak has both. With a server of its own each run has both:
+`test_each_bid_is_decided_once_embedded.py`.
 """
 
 import signal
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.draws import some
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
 from tests.forks import project
@@ -33,7 +37,7 @@ def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
         web.end()
 
 
-@pytest.mark.parametrize("policy", crowd.POLICIES)
+@pytest.mark.parametrize("policy", some(crowd.POLICIES, 1))
 def test_a_worker_killed_half_way_changes_nothing_for_any_bid(
     policy: str, env: dict[str, str], address: str, tmp_path: Path
 ) -> None:

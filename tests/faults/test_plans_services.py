@@ -16,7 +16,7 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.plans.plan_request import PlanRequest
 from tests.studies.plans.conftest import large
 owner = User.objects.create_user("alice")
-plan = submit_plan(owner, PlanRequest.from_json({**large(), "seconds": 10}))
+plan = submit_plan(owner, PlanRequest.from_json({**large(), "seconds": 6}))
 """
 READ = """
 import json

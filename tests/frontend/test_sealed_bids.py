@@ -273,7 +273,7 @@ ALWAYS = ("DPS, quantile prices", "weighted completion")
 
 @pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", [*ALWAYS, *some([name for name in POLICIES if name not in ALWAYS], 2)])
+@pytest.mark.parametrize("policy", [*ALWAYS, *some([name for name in POLICIES if name not in ALWAYS], 1)])
 def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
@@ -347,7 +347,7 @@ def flooded(found: World, spy: Spy) -> None:
 
 @pytest.mark.soak
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", some(POLICIES_WITH_PRICES, 3))
+@pytest.mark.parametrize("policy", some(POLICIES_WITH_PRICES, 2))
 def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     people: dict[str, User], client: Client, policy: str
 ) -> None:
