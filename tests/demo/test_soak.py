@@ -74,7 +74,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Iter
         assert process.alive, process.text()
         started = [*children(process.pid), *children(world.server["supervisor"])]
         os.kill(process.pid, signal.SIGINT)
-        yield Ended(var, found, started, process.popen.wait(40), process.text())
+        yield Ended(var, found, started, process.popen.wait(soak_demo.STOP_S), process.text())
 
 
 @pytest.mark.slow
