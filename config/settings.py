@@ -55,7 +55,7 @@ if not HAS_OWN_KEY:
         )
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
 
-# Under ASGI every request has a context of its own: kept connections would pile up until the server refuses more.
+# Under ASGI every request has a thread of its own, which keeps nothing: `cluster.database.postgresql.kept` does.
 DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=0))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # IMMEDIATE takes the write lock when a transaction begins, so that a read-then-write never loses an update.

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tests.architecture.test_compose import SERVICES
+import yaml
+
 from tests.processes import (
     ROOT,
     Process,
@@ -25,6 +26,7 @@ from tests.processes import (
     wait_until,
 )
 
+SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 SERVERS: Final = ("migrate", "postgres", "redis")
 """Services of the compose file that are not processes of this project, or end at once."""
 DURABLE: Final = ("-c", "track_commit_timestamp=on")

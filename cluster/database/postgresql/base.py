@@ -1,4 +1,7 @@
-"""Django's PostgreSQL with limits for each connection; transactions are watched while they hold locks."""
+"""Django's PostgreSQL with limits for each connection; transactions are watched while they hold locks.
+
+Connections of requests and tasks are kept for the next ones (`kept.py`).
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,6 +9,7 @@ from typing import Any, Final
 from django.db.backends.postgresql import base
 
 from cluster.database import holding, limits
+from cluster.database.postgresql import kept
 from cluster.database.watched import WatchedConnection
 
 LOCKING: Final = ("INSERT", "UPDATE", "DELETE")
@@ -14,6 +18,8 @@ LOCKING: Final = ("INSERT", "UPDATE", "DELETE")
 
 class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
     """A connection."""
+
+    _parameters: tuple[tuple[str, str], ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -24,6 +30,17 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         found: dict[str, Any] = super().get_connection_params()
         options = " ".join(part for part in (found.get("options", ""), limits.current().options()) if part)
         return found | ({"options": options} if options else {})
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Take a connection that was kept, or open one."""
+        self._parameters = tuple(sorted((name, str(value)) for name, value in conn_params.items()))
+        return kept.take(self._parameters) or super().get_new_connection(conn_params)
+
+    def _close(self) -> None:
+        """Keep the connection, or close it; one that had an error may be broken."""
+        fit = not (self.in_atomic_block or self.errors_occurred or limits.current() == limits.NO_LIMITS)
+        if not (fit and self.connection is not None and kept.put(self.connection, self._parameters)):
+            super()._close()  # type: ignore[misc]  # Django's types leave it out
 
     def _note_lock(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
