@@ -7,6 +7,7 @@ check finds a problem, nothing is stored; otherwise every listener is called bef
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
+from uuid import uuid4
 
 from django.db import transaction
 
@@ -60,6 +61,8 @@ def checked_change(cluster: Cluster) -> Iterator[None]:
 
 def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
     """Check the rows in the open transaction and call the listeners; `before` is the row before the change."""
+    # First of all: a market is locked after its cluster's row, never before.
+    Cluster.objects.filter(pk=cluster.pk).update(revision=uuid4())
     try:
         inventory = inventory_of(cluster)
     except InvalidField as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
+from uuid import uuid4
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -84,6 +85,12 @@ class Cluster(models.Model):
     )
     clock_origin = models.DateTimeField(
         null=True, blank=True, help_text="Wall-clock time at which the virtual clock was last set."
+    )
+    revision = models.UUIDField(
+        default=uuid4,
+        editable=False,
+        help_text="Another one after each change of the cluster, its servers, machine types or models, but for its"
+        " clock: what a process has read is valid while the revision is the same.",
     )
 
     class Meta:

@@ -6,9 +6,13 @@ Quotients are exact: a number counts as the decimal it is written as, so 0.28 s 
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 MBIT_PER_MB = 8
 BYTES_PER_MB = 10**6
+
+MOST_KNOWN = 4096
+"""Number of results that are remembered: bids have many equal times, and fractions are slow."""
 
 Number = int | float | Decimal | Fraction
 
@@ -18,11 +22,13 @@ def exact(number: Number) -> Fraction:
     return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
 
 
+@lru_cache(maxsize=MOST_KNOWN, typed=True)
 def slots(seconds: Number, slot_seconds: int) -> Fraction:
     """Seconds in slots."""
     return exact(seconds) / slot_seconds
 
 
+@lru_cache(maxsize=MOST_KNOWN, typed=True)
 def slots_up(seconds: Number, slot_seconds: int) -> int:
     """Whole slots that seconds take: rounded up."""
     return math.ceil(slots(seconds, slot_seconds))

@@ -87,10 +87,13 @@ class Bids(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """202 while undecided; 201 with the decision after `Prefer: wait`; 200 if decided and the key came before."""
         key, wait = idempotency_key(request), wait_s(request)
-        found = cluster_named(cluster)
         body = dict(request.data)
-        made = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
-        bid = made.bid
+        try:
+            made = submission.submit_bid(cluster=cluster, owner=user_of(request), body=body, idempotency_key=key)
+        except Cluster.DoesNotExist:
+            cluster_named(cluster)
+            raise
+        bid, found = made.bid, made.bid.market.cluster
         waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
         return submitted(
             BidOut.write(bid, cluster=found),

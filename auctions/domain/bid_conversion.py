@@ -47,11 +47,20 @@ def resolve(
 
 
 def resolver(
-    cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None, *, bidder: User | None = None
+    cluster: Cluster,
+    snapshot: InventorySnapshot,
+    policy: type[Any] | None = None,
+    *,
+    bidder: User | None = None,
+    profiles: dict[str, Json] | None = None,
 ) -> Callable[[Json], Json]:
-    """Return `resolve` for many bodies: profiles are read once."""
+    """Return `resolve` for many bodies: profiles are read once.
+
+    `profiles` holds those that were read before; others are added.
+    """
     policy = policy_in_force(cluster) if policy is None else policy
-    read = BidIn.reader(bids=BidContext(cluster, snapshot, policy, bidder))
+    known = {} if profiles is None else profiles
+    read = BidIn.reader(bids=BidContext(cluster, snapshot, policy, bidder, known))
 
     def resolved(body: Json) -> Json:
         checked = {"architecture": Architecture.PS.value, **read(body)}

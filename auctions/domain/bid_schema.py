@@ -6,7 +6,7 @@ never above the value that the bid states.
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -75,6 +75,8 @@ class BidContext:
     policy: type[Any]
     bidder: User | None = None
     """The user who bids; None if a quote is asked for nobody."""
+    profiles: dict[str, Json] = field(default_factory=dict)
+    """The profiles that were read so far, by the names of their models."""
 
     @cached_property
     def value_key(self) -> str:
@@ -91,11 +93,6 @@ class BidContext:
     def posts_prices(self) -> bool:
         """Whether the policy rejects bids for posted prices, so that they may stand."""
         return issubclass(self.policy, PostedPricePolicy)
-
-    @cached_property
-    def profiles(self) -> dict[str, Json]:
-        """The profiles that were read so far."""
-        return {}
 
     def profile(self, name: object) -> Json | None:
         """Return the profile of a model as keys of a body; None if the cluster has no such model."""

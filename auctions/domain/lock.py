@@ -12,6 +12,7 @@ from django.db import transaction
 
 from auctions.models import Bid, Event, EventKind, Market
 from cluster import clock
+from cluster.database.prepared import Prepared
 from scheduling.model.types import Json
 
 ENDS = frozenset({EventKind.CANCELLED, EventKind.FAILED, EventKind.COMPLETED})
@@ -20,6 +21,15 @@ QUEUE_EVENTS = frozenset({EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.QU
 """Events that change which bids wait for a decision, but nothing that decisions depend on."""
 MOVES_THE_LEDGER = frozenset(EventKind) - QUEUE_EVENTS
 """Events after which a decision may have another result."""
+
+
+# of=("self",): the cluster is read but not locked. no_key: inserting a bid that refers to the market need not wait.
+_LOCKED = Prepared(
+    lambda market: (
+        Market.objects.select_related("cluster").select_for_update(no_key=True, of=("self",)).filter(pk=market)
+    ),
+    int,
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,10 @@ def locked_market(market_id: int) -> Iterator[Market]:
 
 def lock(market_id: int) -> Market:
     """Take the market's lock within the transaction that is open; raises Market.DoesNotExist."""
-    # of=("self",): the cluster is read but not locked. no_key: inserting a bid that refers to the market need not wait.
-    return Market.objects.select_related("cluster").select_for_update(no_key=True, of=("self",)).get(pk=market_id)
+    found = _LOCKED.first(market_id)
+    if found is None:
+        raise Market.DoesNotExist(f"There is no market {market_id}.")
+    return found
 
 
 def record(
@@ -92,6 +104,7 @@ def save_counters(market: Market) -> None:
             "version",
             "ledger_version",
             "inventory_version",
+            "policy_number",
             "submitted",
             "is_open",
             "slot",

@@ -76,6 +76,7 @@ def add_version(
         created_at=moment.wall,
         created_by=by,
     )
+    market.policy_number = chosen.number
     payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
     event = record(market, EventKind.POLICY, moment, payload=payload)
     return chosen, event

@@ -7,16 +7,16 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
-from auctions.domain.bid_conversion import check_finite, core_bid, resolve, resolver
+from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
-from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_force
-from auctions.domain.lock import MarketTime, locked_market, market_time, record_bids, save_counters
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.engine import decision_queue, standing
+from auctions.engine import intake, standing
 from auctions.engine.decide import decide
+from auctions.engine.intake import Offer, Request, Submitted
 from auctions.engine.markets import market_of
 from auctions.kernels import warming
-from auctions.models import Bid, EventKind, Market
+from auctions.models import Bid
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
@@ -27,14 +27,6 @@ from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """A stored bid; `created` is False if an earlier request with its idempotency key had stored it."""
-
-    bid: Bid
-    created: bool
 
 
 @dataclass(frozen=True)
@@ -57,21 +49,15 @@ class Quote:
     """Median time from arrival to admission of recent standing bids that may be published, slots; None if unknown."""
 
 
-@dataclass(frozen=True)
-class _Offer:
-    body: Json
-    resolved: Json
-    digest: str
-    key: str | None
-
-
-def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
-    """Store a bid and notify a worker.
+def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
+    """Store a bid and notify a worker. `cluster` is a row, or the name of a cluster.
 
     Raises
     ------
     NoMarket, MarketClosed
         If there is nowhere to bid.
+    Cluster.DoesNotExist
+        If there is no cluster of this name.
     KeyReused
         If the key was used before with another body.
     scheduling.model.errors.InvalidField
@@ -81,16 +67,13 @@ def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: st
 
 
 def submit_bids(
-    *, cluster: Cluster, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
+    *, cluster: Cluster | str, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
 ) -> list[Submitted]:
     """Store all of these bids in this order, or none of them; errors name fields as `bids[i].field`."""
     if not bodies:
         raise InvalidField("bids", "expected at least one bid, got none")
     # If the same key was used before with more bids, the key with the next index is in the database.
-    beyond = Bid.objects.filter(
-        market__cluster=cluster, owner=owner.pk, idempotency_key=f"{idempotency_key}/{len(bodies)}"
-    )
-    if idempotency_key is not None and beyond.exists():
+    if idempotency_key is not None and _came_before(cluster, owner, f"{idempotency_key}/{len(bodies)}"):
         raise KeyReused("This idempotency key came before with more bids.")
     keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
@@ -141,35 +124,38 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     )
 
 
+def _came_before(cluster: Cluster | str, owner: User, key: str) -> bool:
+    where = {"market__cluster__name": cluster} if isinstance(cluster, str) else {"market__cluster": cluster}
+    return Bid.objects.filter(**where, owner=owner.pk, idempotency_key=key).exists()
+
+
 def _submit(
-    cluster: Cluster, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
+    cluster: Cluster | str, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
 ) -> list[Submitted]:
-    market = market_of(cluster)
     digests = [_digest(body, where.format(i)) for i, body in enumerate(bodies)]
-    # A repeated request is answered even if the market has closed or the models have changed since.
-    known = _known(market, owner, keys, digests)
-    if known:
-        return known
-    snapshot = snapshot_in_force(market)
-    read = resolver(cluster, snapshot, bidder=owner)
-    offers = [
-        _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
-        for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))
-    ]
-    with locked_market(market.pk) as held:
-        known = _known(held, owner, keys, digests)
-        if known:
-            return known
-        if not held.is_open:
-            raise MarketClosed(f"The market of {cluster.name} takes no bids.")
-        moment = market_time(held)
-        # The snapshot read above may be stale by now: its version is stored, and the decision queue rewrites the core.
-        bids = [_bid(held, owner, offer, (snapshot, market.inventory_version), moment) for offer in offers]
-        Bid.objects.bulk_create(bids)
-        record_bids(held, EventKind.SUBMITTED, moment, bids)
-        save_counters(held)
-        decision_queue.wake(held.pk)
-    return [Submitted(bid, created=True) for bid in bids]
+    terms = intake.known_terms(cluster) or intake.read_terms(cluster)
+    while True:
+        try:
+            read = terms.resolver(bidder=owner)
+            resolved = [_resolved(read, body, where.format(i)) for i, body in enumerate(bodies)]
+        except InvalidField:
+            # A repeated request is answered even if the models have changed since.
+            known = intake.stored_before(terms, owner, keys, digests)
+            if known:
+                return known
+            fresh = intake.read_terms(cluster)
+            if fresh.versions == terms.versions:
+                raise
+            terms = fresh
+            continue
+        offers = tuple(
+            Offer(body=body, resolved=one, digest=digest, key=key)
+            for body, one, digest, key in zip(bodies, resolved, digests, keys, strict=True)
+        )
+        answer = intake.store(Request(terms, owner, offers))
+        if answer is not None:
+            return answer
+        terms = intake.read_terms(cluster)  # something changed since they were read
 
 
 def _digest(body: Json, where: str) -> str:
@@ -184,40 +170,3 @@ def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
         first, *others = (one.at(where + one.field) for one in (error, *error.also))
         first.also = tuple(others)
         raise first from None
-
-
-def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Sequence[str]) -> list[Submitted]:
-    wanted = [key for key in keys if key is not None]
-    if not wanted:
-        return []
-    found = {
-        bid.idempotency_key: bid
-        for bid in Bid.objects.filter(market=market, owner=owner.pk, idempotency_key__in=wanted)
-    }
-    if not found:
-        return []
-    matched = [found.get(key) for key in keys]
-    if any(bid is None or bid.body_digest != digest for bid, digest in zip(matched, digests, strict=True)):
-        raise KeyReused("This idempotency key came before with another body.")
-    return [Submitted(bid=bid, created=False) for bid in matched if bid is not None]
-
-
-def _bid(market: Market, owner: User, offer: _Offer, known: tuple[InventorySnapshot, int], moment: MarketTime) -> Bid:
-    snapshot, inventory_version = known
-    market.submitted += 1
-    core = core_bid(offer.resolved, snapshot, bid_id=str(market.submitted), arrival=moment.now)
-    return Bid(
-        market=market,
-        owner=owner,
-        sequence=market.submitted,
-        idempotency_key=offer.key,
-        body_digest=offer.digest,
-        label=offer.body.get("label", ""),
-        submitted_at=moment.wall,
-        submitted_s=moment.seconds,
-        arrival_slot=moment.now,
-        body=offer.body,
-        resolved_request=offer.resolved,
-        core_bid=core.to_json(),
-        inventory_version=inventory_version,
-    )

@@ -25,6 +25,7 @@ class Migration(migrations.Migration):
                 ('ledger_version', models.PositiveBigIntegerField(default=0, editable=False, help_text='Version of the last event that changed the data decisions depend on.')),
                 ('submitted', models.PositiveBigIntegerField(default=0, editable=False, help_text='Sequence number of the last submitted bid.')),
                 ('inventory_version', models.PositiveBigIntegerField(default=0, editable=False, help_text='Version of the event that holds the inventory in force.')),
+                ('policy_number', models.PositiveIntegerField(default=0, editable=False, help_text='Number of the policy version in force.')),
                 ('is_open', models.BooleanField(default=True, help_text='A closed market accepts no bids.')),
                 ('planning_failed', models.BooleanField(default=False, editable=False, help_text='Whether the policy failed when it last planned jobs.')),
                 ('slot', models.BigIntegerField(default=0, editable=False, help_text='Last slot that began and was processed.')),

@@ -30,6 +30,9 @@ class Market(models.Model):
     inventory_version = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version of the event that holds the inventory in force."
     )
+    policy_number = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Number of the policy version in force."
+    )
     is_open = models.BooleanField(default=True, help_text="A closed market accepts no bids.")
     planning_failed = models.BooleanField(
         default=False, editable=False, help_text="Whether the policy failed when it last planned jobs."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
-from auctions.models import Bid, Commitment, DecisionRecord, FirstDecision, QueuedChunks
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, FirstDecision, QueuedChunks
 from auctions.readings import market_readings, queues
 from cluster.models import Cluster, MachineRole, MachineType, Server
 from scheduling.model.decision import Decision, parse
@@ -81,6 +81,8 @@ def receipt_of(bid: Bid) -> Receipt | None:
 
 def last_record(bid: Bid) -> DecisionRecord | FirstDecision | None:
     """Return the row of a bid's last decision; None if it is not decided."""
+    if bid.state == BidState.SUBMITTED:
+        return None
     last = DecisionRecord.objects.select_related("policy").filter(bid=bid).first()
     if last is not None or bid.stands_until is None:
         return last

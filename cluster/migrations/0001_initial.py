@@ -4,6 +4,7 @@ import cluster.models
 import django.core.validators
 import django.db.models.deletion
 from decimal import Decimal
+import uuid
 from django.db import migrations, models
 
 
@@ -31,6 +32,7 @@ class Migration(migrations.Migration):
                 ('clock_speed', models.FloatField(default=1.0, help_text='Cluster seconds per wall-clock second, for a virtual clock.', validators=[cluster.models.finite, django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(100000.0)])),
                 ('clock_offset_s', models.FloatField(default=0.0, help_text='Reading of the clock at `clock_origin`, seconds after the epoch.')),
                 ('clock_origin', models.DateTimeField(blank=True, help_text='Wall-clock time at which the virtual clock was last set.', null=True)),
+                ('revision', models.UUIDField(default=uuid.uuid4, editable=False, help_text='Another one after each change of the cluster, its servers, machine types or models, but for its clock: what a process has read is valid while the revision is the same.')),
             ],
             options={
                 'ordering': ['name'],

@@ -10,7 +10,8 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
 from auctions.domain.errors import NotReady
-from auctions.engine.submission import Submitted, quote, submit_bid
+from auctions.engine.intake import Submitted
+from auctions.engine.submission import quote, submit_bid
 from auctions.models import Bid, Market
 from auctions.readings import publications
 from execution.models import Execution

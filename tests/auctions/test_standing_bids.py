@@ -37,6 +37,7 @@ from auctions.models import (
 from auctions.readings import certificates, market_readings, publications
 from auctions.state import book
 from cluster.documents import export_cluster, import_cluster
+from cluster.guards import checked_change
 from cluster.models import Cluster
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -381,7 +382,8 @@ def test_only_bids_that_say_so_stand_unless_the_cluster_says_so_for_them(
 ) -> None:
     filled(market, alice)
     assert decided(market, bob, 50.0).state == BidState.REJECTED
-    Cluster.objects.update(standing_by_default=True)
+    with checked_change(Cluster.objects.get()):
+        Cluster.objects.update(standing_by_default=True)
     market = Market.objects.select_related("cluster").get()
     assert decided(market, bob, 50.0).state == BidState.STANDING
     assert decided(market, bob, 50.0, standing=False).state == BidState.REJECTED
@@ -399,7 +401,8 @@ def test_a_bid_that_no_cluster_could_run_or_whose_last_slot_is_before_its_turn_d
 @pytest.mark.parametrize("policy", ["weighted_completion", "fifo", "preemptive"])
 def test_where_no_prices_are_posted_a_bid_that_wants_to_stand_is_refused(db: None, bob: User, policy: str) -> None:
     market = open_market(make_cluster(), policy=policy)
-    Cluster.objects.update(standing_by_default=True)
+    with checked_change(Cluster.objects.get()):
+        Cluster.objects.update(standing_by_default=True)
     body = {"model": "ResNet-50", "epochs": 1, "weight": 3}
     with pytest.raises(InvalidField, match="posts no prices") as caught:
         standing_body(market, bob, {**body, "standing": True})

@@ -23,7 +23,7 @@ class Connection:
         self._mine, self.server = os.pipe()
 
     def fileno(self) -> int:
-        """Where it is read."""
+        """The file from which answers are read."""
         return self._mine
 
     def close(self) -> None:

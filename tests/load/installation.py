@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -104,6 +104,8 @@ def embedded() -> Iterator[Installation]:
 
 def _processor_s(process: int) -> float:
     """Return the processor time of a process, of its children and of those of them that have ended, seconds."""
-    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
-        own = sum(int(ticks) for ticks in file.read().rpartition(")")[2].split()[11:15]) / TICKS
-    return own + sum(_processor_s(child) for child in children(process))
+    with suppress(OSError):  # it has ended meanwhile, and its parent counts it
+        stat = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        own = sum(int(ticks) for ticks in stat[11:15]) / TICKS
+        return own + sum(_processor_s(child) for child in children(process))
+    return 0.0

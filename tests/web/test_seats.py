@@ -207,9 +207,7 @@ def test_middleware_and_view_take_one_turn_of_the_requests_thread(
     monkeypatch.setattr(AsyncToSync, "__call__", leaving)
     assert asyncio.run(get(Handler(), "/api/page?user=alice")) == 200
     assert slow.under_way == ["alice"]
-    # Beside them, receivers of signals and the end of the response have a turn each.
-    own = [name for name in entered if not name.startswith("Signal.") and not name.endswith(".close")]
-    assert own == ["convert_exception_to_response.<locals>.inner"]
+    assert entered == ["Handler._answer"], "with receivers of signals and the end of the response"
 
 
 def test_requests_wait_for_the_interpreter_a_tenth_of_the_time_that_they_wait_by_default() -> None:

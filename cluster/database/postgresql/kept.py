@@ -30,7 +30,7 @@ class _Kept:
 
     connection: connection
     parameters: Hashable
-    """What it was opened with."""
+    """The parameters it was opened with."""
     since: float = field(default_factory=monotonic)
 
 

@@ -8,6 +8,7 @@ from rest_framework.test import APIClient
 from auctions.engine import decision_queue
 from auctions.engine.slots import pass_slots
 from auctions.models import Market
+from cluster.guards import checked_change
 from cluster.models import Cluster
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body, sell_out, set_time
@@ -69,7 +70,8 @@ def test_a_quote_says_whether_the_bid_would_stand(api: APIClient, full: Market) 
 
 def test_a_cluster_says_what_bids_do_that_do_not_say_so(api: APIClient, full: Market) -> None:
     assert api.get(BASE).json()["standing_by_default"] is False
-    Cluster.objects.update(standing_by_default=True)
+    with checked_change(full.cluster):
+        Cluster.objects.update(standing_by_default=True)
     assert api.get(BASE).json()["standing_by_default"] is True
     document = standing()
     del document["standing"]
