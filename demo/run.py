@@ -14,11 +14,15 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, cast
 
+from auctions.kernels import compiling
+from auctions.kernels.warming import SIDE_BY_SIDE
 from auctions.models import Bid, DecisionRecord, Market
 from cluster import clock
 from cluster.models import Cluster
 from demo import client
 from demo.jobs import Offer
+from scheduling import kernels
+from scheduling.registry import make_policy
 
 HOST = "127.0.0.1"
 PORTS = range(8000, 8020)
@@ -89,7 +93,7 @@ def interruptible() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Server:
-    """The server as a child process, which compiles kernels and waits until its database is there."""
+    """The server as a child process, which loads kernels and waits until its database is there."""
 
     base: str
     """Its address."""
@@ -109,8 +113,26 @@ class Server:
 
 
 @contextmanager
+def compiled(policies: Iterable[str], *, root: Path) -> Iterator[None]:
+    """Let two processes compile what these policies need, in this order, from now on."""
+    parts = kernels.parts_of(group for name in policies for group in kernels.needed_by(make_policy(name, {})))
+    command = compiling.command(parts)
+    # In sessions of their own: Ctrl-C reaches this process alone, which then ends them.
+    children = [
+        subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+        for _ in range(min(SIDE_BY_SIDE, len(parts)))
+    ]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.terminate()
+            child.wait()
+
+
+@contextmanager
 def server(port: int, policies: Iterable[str], *, root: Path) -> Iterator[Server]:
-    """The server, which begins to compile what these policies need while the block sets up its database."""
+    """The server, which loads what these policies need once it is compiled, while the block sets up its database."""
     command = [sys.executable, "manage.py", "serve", "--host", HOST, "--port", str(port), "--wait", *policies]
     # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
     child = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603

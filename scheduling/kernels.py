@@ -38,11 +38,7 @@ class Group:
         return {f"{self.name}.{half}": compile_half for half, compile_half in self.halves} or {self.name: self.warm_up}
 
 
-RIGID: Final = Group(
-    "rigid",
-    rigid.warm_up,
-    (("placement", rigid.compile_placement), ("search", rigid.compile_search), ("tables", rigid.compile_tables)),
-)
+RIGID: Final = Group("rigid", rigid.warm_up, (("search", rigid.compile_search), ("tables", rigid.compile_tables)))
 ELASTIC: Final = Group("elastic", elastic.warm_up)
 PLANNER: Final = Group("planner", planner.warm_up)
 QUEUES: Final = Group("queues", queues.warm_up)

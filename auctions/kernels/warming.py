@@ -68,8 +68,11 @@ class Warming:
         with self._changed:
             return self._changed.wait_for(lambda: self._ready.issuperset(groups), at_most_s)
 
-    def ask(self, groups: Iterable[Group]) -> None:
-        """Compile these groups in this order, unless they have been requested already."""
+    def ask(self, groups: Iterable[Group], *, follows: bool = False) -> None:
+        """Compile these groups in this order, unless they have been requested already.
+
+        With `follows` it leaves compiling to another process that has begun with these groups.
+        """
         with self._changed:
             new = tuple(dict.fromkeys(group for group in groups if group not in self._asked))
             if not new or self._closed:
@@ -77,8 +80,9 @@ class Warming:
             self._asked.update(new)
             reader, writer = os.pipe()
             parts = kernels.parts_of(new)
-            for _ in range(1 if self._follows else min(SIDE_BY_SIDE, len(parts))):
-                command = compiling.command([compiling.FOLLOW, *parts] if self._follows else parts)
+            follows = follows or self._follows
+            for _ in range(1 if follows else min(SIDE_BY_SIDE, len(parts))):
+                command = compiling.command([compiling.FOLLOW, *parts] if follows else parts)
                 self._children.append(subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=writer))  # noqa: S603
             os.close(writer)
         Thread(target=self._follow, args=(new, reader), name="warming", daemon=True).start()

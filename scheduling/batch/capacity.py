@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.compiled import inlined, inner, kernel
 from scheduling.batch.options import MachineTypes, fit
-from scheduling.best_response.rigid.compiled import Counts, copy
+from scheduling.best_response.rigid.compiled import Counts, copy, greatest
 from scheduling.model.types import Ints
 
 FAR = 1 << 30
@@ -105,7 +105,7 @@ def build_until(tables: CapacityTables, end: int) -> None:
     tables.touched[:] = tables.clock[0]
 
 
-@inner
+@inlined
 def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
     """Set slots before `end` back to `base`: tables of the same free capacity, in which nothing was held since."""
     build_until(base, int(tables.clock[1]))
@@ -125,7 +125,7 @@ def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
     mark_changed(tables, end)
 
 
-@inner
+@inlined
 def refill(tables: CapacityTables, s: int, start: int, end: int) -> None:
     """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
     machines, resources = tables.types.demand.shape
@@ -158,7 +158,7 @@ def mark_changed(tables: CapacityTables, end: int) -> None:
     tables.touched[:end] = tables.clock[0]
 
 
-@inner
+@inlined
 def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit all servers together in slots [start, end)."""
     row = min(n, tables.sums.shape[1] - 1)
@@ -188,12 +188,12 @@ def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
     return bool(tables.largest[m, row, start] >= end)
 
 
-@inner
+@inlined
 def _rule_out(tables: CapacityTables, m: int, n: int, start: int) -> None:
     """Lower the bounds of windows from later slots if no server has room in the slot that ends the one from `start`."""
     largest = tables.largest[m, n]
     first = end = largest[start]
-    while end < tables.clock[1] and tables.room[m, end].max() < n:
+    while end < tables.clock[1] and greatest(tables.room[m, end]) < n:
         end += 1
     if end > first:
         for a in range(start + 1, end):
@@ -240,7 +240,7 @@ def narrow(window: Counts, room: Counts) -> tuple[int, int]:
     return total, int(top)
 
 
-@inner
+@inlined
 def load(tables: CapacityTables, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
     """Write to `out` (S) how many machines fit each server throughout [start, end); return their sum."""
     copy(tables.room[m, start], out)

@@ -20,7 +20,7 @@ from scheduling.batch.capacity import (
     mark_changed,
     refill,
 )
-from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.compiled import inlined, inner, kernel
 from scheduling.batch.options import Options
 from scheduling.best_response.rigid.compiled import Counts
 from scheduling.model.types import Ints
@@ -100,7 +100,7 @@ def plan(tables: CapacityTables, batch: Batch, windows: Ints, later: int, most: 
                     later -= 1 if out.start[j] > windows[0, 0] else 0
 
 
-@inner
+@inlined
 def _placed(out: BatchPlan) -> int:
     """Return the number of jobs that have a place."""
     count = 0
@@ -110,7 +110,7 @@ def _placed(out: BatchPlan) -> int:
     return count
 
 
-@inner
+@inlined
 def _start_at_once(
     tables: CapacityTables, batch: Batch, start: int, end: int, placed: int, until: int, out: BatchPlan
 ) -> None:
@@ -126,7 +126,7 @@ def _start_at_once(
                 placed += 1
 
 
-@inner
+@inlined
 def _has_room(tables: CapacityTables, t: int) -> bool:
     """Return whether a worker of any type fits some server in slot t."""
     room = False
@@ -175,7 +175,7 @@ def _next(bounds: Counts, start: int, latest: int, duration: int) -> int:
     return FAR
 
 
-@inner
+@inlined
 def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, within: Within, out: BatchPlan) -> bool:
     """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
@@ -212,7 +212,7 @@ def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, withi
     return False
 
 
-@inner
+@inlined
 def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
     """Return whether workers and PSs may each fit alone; the PSs are checked against the existing bounds."""
     if options.ps[f] >= 0:
@@ -257,7 +257,7 @@ def _host(
     return -1, 0, 0
 
 
-@inner
+@inlined
 def _pss_throughout(tables: CapacityTables, p: int, h: int, start: int, end: int, least: int) -> int:
     """Return how many PSs fit a server throughout; 0 if fewer than `least`."""
     m, most = tables.types.pss.shape[0] + p, FAR
@@ -283,7 +283,7 @@ def _fits(tables: CapacityTables, h: int, m: int, near: int, p: int, pss: int, s
     return True
 
 
-@inner
+@inlined
 def _share_out(counts: Counts, n: int, host: int, near: int, last: bool) -> None:
     """Replace the counts by workers on each server: `near` on the host, the others on the first (or last) servers with
     room."""
@@ -297,7 +297,7 @@ def _share_out(counts: Counts, n: int, host: int, near: int, last: bool) -> None
             left -= counts[s]
 
 
-@inner
+@inlined
 def _commit(tables: CapacityTables, j: int, out: BatchPlan) -> None:
     """Reserve the machines that were found for a job."""
     start, end = out.start[j], out.end[j]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.compiled import inlined, inner, kernel
 from scheduling.best_response.rigid.compiled import Counts, Flags, greatest
 from scheduling.model.types import Ints
 
@@ -147,7 +147,7 @@ def fit(free: Ints, demand: Ints) -> int:
     return most
 
 
-@inner
+@inlined
 def _fits_spread(types: MachineTypes, fitting: Ints, w: int, p: int, n: int) -> bool:
     """Return whether n workers fit the empty cluster together with their PSs on one host."""
     total = 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.batch.capacity import FAR, CapacityTables, restore
-from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.compiled import inlined, inner, kernel
 from scheduling.batch.kernel import Batch, BatchPlan, Within, place
 from scheduling.best_response.rigid.compiled import Flags
 from scheduling.model.types import Floats, Ints
@@ -59,23 +59,30 @@ def improve(
     completion.
     """
     least = np.inf
-    kept_turns, kept_option = draft.turns.copy(), draft.option.copy()
-    kept_group, kept_last = draft.group.copy(), draft.last.copy()
+    kept = Draft(draft.turns.copy(), draft.option.copy(), draft.group.copy(), draft.last.copy())
     for row in range(len(starts)):
-        draft.turns[:] = starts[row]
+        for q in range(len(draft.turns)):
+            draft.turns[q] = starts[row, q]
         draft.option[:] = ANY
         draft.last[:] = False
         total = _descend(tables, base, batch, terms, draft, out)
         if total < least * (1 - LEAST_GAIN):
             least = total
-            kept_turns[:], kept_option[:] = draft.turns, draft.option
-            kept_group[:], kept_last[:] = draft.group, draft.last
-    draft.turns[:], draft.option[:] = kept_turns, kept_option
-    draft.group[:], draft.last[:] = kept_group, kept_last
+            _copy(draft, kept)
+    _copy(kept, draft)
     return _total(tables, base, batch, terms, draft, np.inf, out)
 
 
 @inner
+def _copy(draft: Draft, into: Draft) -> None:
+    """Copy a draft; assigning to slices would take a second longer to compile."""
+    for q in range(len(draft.turns)):
+        into.turns[q] = draft.turns[q]
+    for j in range(len(draft.option)):
+        into.option[j], into.group[j], into.last[j] = draft.option[j], draft.group[j], draft.last[j]
+
+
+@inlined
 def _descend(
     tables: CapacityTables, base: CapacityTables, batch: Batch, terms: Terms, draft: Draft, out: BatchPlan
 ) -> float:
@@ -90,7 +97,7 @@ def _descend(
     return best
 
 
-@inner
+@inlined
 def _other_machines(
     tables: CapacityTables,
     base: CapacityTables,
@@ -119,7 +126,7 @@ def _other_machines(
     return best
 
 
-@inner
+@inlined
 def _other_turn(
     tables: CapacityTables,
     base: CapacityTables,

@@ -93,7 +93,7 @@ def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPat
     warm = warming.Warming((kernels.RIGID, kernels.QUEUES))
     warm.ask((kernels.QUEUES, kernels.FLUID))
     warm.close()
-    both = ("rigid.placement", "rigid.search", "rigid.tables", "queues")
+    both = ("rigid.search", "rigid.tables", "queues")
     assert commands == [both, both, ("fluid",)], "two side by side; what was asked for is not asked for again"
 
 
@@ -119,7 +119,7 @@ def test_a_sweep_decides_what_it_can_and_the_rest_later(
     assert other.state != BidState.SUBMITTED
     assert tasks.decide_market(market.pk) == 0
     first.close()
-    start(kernels.RIGID, kernels.QUEUES, done=("rigid.search", "rigid.placement", "rigid.tables", "queues"))
+    start(kernels.RIGID, kernels.QUEUES, done=("rigid.search", "rigid.tables", "queues"))
     wait_until(lambda: warming.prepare(market.pk))
     assert tasks.decide_market(market.pk) == 1
 
@@ -137,12 +137,10 @@ def test_the_collector_of_garbage_passes_over_kernels_once_all_are_here(
 
 @pytest.mark.thorough
 def test_a_group_is_there_when_all_of_its_parts_are(market: Market, start: Start) -> None:
-    warm = start(kernels.RIGID, done=("rigid.search", "rigid.tables"))
+    warm = start(kernels.RIGID, done=("rigid.search",))
     assert not warm.wait((kernels.RIGID,), at_most_s=0.5)
     warm.close()
-    assert start(kernels.RIGID, done=("rigid.search", "rigid.tables", "rigid.placement")).wait(
-        (kernels.RIGID,), at_most_s=20
-    )
+    assert start(kernels.RIGID, done=("rigid.search", "rigid.tables")).wait((kernels.RIGID,), at_most_s=20)
 
 
 def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start: Start) -> None:
@@ -184,7 +182,7 @@ def test_a_new_policy_has_its_kernels_before_it_is_in_force(
     market: Market, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auctions.engine.policies.PATIENCE_S", 0.2)
-    start(kernels.RIGID, done=("rigid.search", "rigid.placement", "rigid.tables"))
+    start(kernels.RIGID, done=("rigid.search", "rigid.tables"))
     wait_until(lambda: warming.prepare(market.pk))
     with pytest.raises(NotReady, match="kernels of Weighted completion"):
         change_policy(market, name="weighted_completion", parameters={}, by=None)

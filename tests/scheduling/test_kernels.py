@@ -11,6 +11,7 @@ import pytest
 from scheduling import kernels
 from scheduling.batch import capacity
 from scheduling.batch import kernel as batch_kernel
+from scheduling.batch import search as batch_search
 from scheduling.best_response.elastic import search as elastic_search
 from scheduling.best_response.rigid import placement as rigid_placement
 from scheduling.best_response.rigid import search as rigid_search
@@ -34,9 +35,10 @@ MODULES = {
 }
 """A module of each group that no other group calls."""
 LARGE = (
-    (elastic_search, "_search", "_search_relevant", "search"),
-    (batch_kernel, "_host", "place", "_try", "plan"),
-    (rigid_placement, "evaluate_spread", "evaluate_together"),
+    (elastic_search, "_search", "search"),
+    (batch_kernel, "_host", "place", "plan"),
+    (rigid_placement, "load_window", "fits_together"),
+    (batch_search, "_total", "improve"),
     (capacity, "build_until", "fits_one", "recompute"),
     (rigid_search, "improve", "search"),
     (local_search, "_search", "_least", "_with"),

@@ -60,7 +60,7 @@ class Command(BaseCommand):
             nargs="+",
             metavar="POLICY",
             choices=sorted(POLICIES),
-            help="compile what these policies need while a database is set up; serve after a line on standard input",
+            help="load what these policies need, which the parent compiles; serve after a line on standard input",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -107,7 +107,8 @@ class Command(BaseCommand):
         warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
         with closing(Warming()) as warm:
             if options["wait"]:
-                warm.ask(group for name in options["wait"] for group in needed_by(make_policy(name, {})))
+                groups = (group for name in options["wait"] for group in needed_by(make_policy(name, {})))
+                warm.ask(groups, follows=True)
                 if not _should_serve(line):
                     return
             # Pages are up at once; each market decides once its kernels are here.

@@ -104,7 +104,11 @@ class Command(BaseCommand):
         port = run.choose_port(options["port"])
         live = SCENARIOS if options["once"] else (*SCENARIOS, *TRAINING)
         scenarios = live if trace is None else (_under(trace),)
-        with run.server(port, [scenario.policy for scenario in scenarios], root=settings.BASE_DIR) as server:
+        policies = [scenario.policy for scenario in scenarios]
+        with (
+            run.compiled(policies, root=settings.BASE_DIR),
+            run.server(port, policies, root=settings.BASE_DIR) as server,
+        ):
             call_command("migrate", verbosity=0)
             known = world.passwords(settings.VAR_DIR)
             world.people(known)

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from contextlib import closing
 from threading import Event
 from time import time
 from typing import Any
@@ -11,6 +12,7 @@ from uuid import uuid4
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
+from auctions.kernels.warming import Warming
 from cluster.database import limits
 from execution.executor import Executor, engine_of
 
@@ -34,6 +36,12 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stopped.set())
         limits.use("worker")
         executor = Executor(f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}", engine_of)
+        # A process of its own waits for kernels or compiles them: clusters whose kernels are here do not wait.
+        with closing(Warming(follows=True)):
+            self._loop(executor, stopped, options)
+        executor.close()
+
+    def _loop(self, executor: Executor, stopped: Event, options: dict[str, Any]) -> None:
         active = None
         while not stopped.is_set():
             began = time()
@@ -47,4 +55,3 @@ class Command(BaseCommand):
                 self.stdout.write("This executor is active." if now_active else "Another executor is active.")
                 active = now_active
             stopped.wait(max(0.05, options["every"] - (time() - began)))
-        executor.close()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scheduling.best_response.base import LATEST, PAYOFF, RATIO
 from scheduling.best_response.elastic.base import make_base
 from scheduling.best_response.elastic.close import close
-from scheduling.best_response.elastic.compiled import Counts, copy, inner, kernel
+from scheduling.best_response.elastic.compiled import Counts, copy, inlined, inner, kernel
 from scheduling.best_response.elastic.curves import Curves, Job
 from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, starting_bounds
 from scheduling.model.types import Ints
@@ -38,24 +38,25 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
     """
     counts = np.zeros(len(row), np.int32)
     latest = mode == LATEST
-    # These are variables: numba would compile the whole search once more for a literal constant.
     sought, any_will_do = PAYOFF if latest else mode, latest
-    best = _search_relevant(curves, row, job, first, sought, above, any_will_do, counts)
-    if not latest or best.completion < 0:
-        return best.score, best.completion, counts
-    # A later start leaves fewer schedules, so the starts with a payoff above the threshold are the first ones.
-    low, high = first, len(row) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _search_relevant(curves, row, job, middle, sought, above, any_will_do, counts).completion >= 0:
-            low = middle
+    # A later start leaves fewer schedules, so the starts with a payoff above the threshold are the first ones: after
+    # the first start the last one of them is sought by bisection, and then its best schedule.
+    start, low, high, bisects = first, first, len(row) - 1, False
+    while True:
+        # At one place: the search becomes part of this kernel.
+        best = _search_relevant(curves, row, job, start, sought, above, any_will_do, counts)
+        if not any_will_do or not (bisects or best.completion >= 0):
+            break
+        if best.completion >= 0:
+            low = start
         else:
-            high = middle - 1
-    best = _search_relevant(curves, row, job, low, sought, above, not any_will_do, counts)
-    return float(low), best.completion, counts
+            high = start - 1
+        bisects, any_will_do = True, low < high
+        start = (low + high + 1) // 2
+    return float(low) if bisects else best.score, best.completion, counts
 
 
-@inner
+@inlined
 def _search_relevant(
     curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
 ) -> Best:
@@ -85,7 +86,7 @@ def _search_relevant(
     return Best(best.score, int(kept[best.completion - 1]) + 1, best.cost)
 
 
-@inner
+@inlined
 def _relevant_slots(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
     """Return the slots that an optimal schedule may use, in order.
 

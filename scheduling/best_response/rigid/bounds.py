@@ -7,7 +7,7 @@ operations as exact scores, and rounding is monotone, so no bound is ever below 
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import inner
+from scheduling.best_response.rigid.compiled import inlined, inner
 from scheduling.best_response.rigid.job import WORST, Job, Options, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
@@ -15,7 +15,7 @@ from scheduling.model.types import Floats, Ints
 FAR = 1 << 60
 
 
-@inner
+@inlined
 def cheapest_slots(tables: Tables) -> Ints:
     """Return a lower bound of the price of each machine type in any slot, M numbers."""
     workers = tables.cheap.shape[0]
@@ -38,7 +38,7 @@ def cheapest_slots(tables: Tables) -> Ints:
     return least
 
 
-@inner
+@inlined
 def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order: Floats) -> None:
     """Write to `order` a rough upper bound of each option's score, from the least price of each machine type (M)."""
     slots = tables.room.shape[2]
@@ -49,7 +49,7 @@ def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order:
         order[i] = score(job, slots - held, job.first + options.duration[i], cost)
 
 
-@inner
+@inlined
 def bound_option(tables: Tables, job: Job, options: Options, i: int, out: Floats) -> tuple[float, int]:
     """Write to `out` (T) upper bounds of the score for every start of one option; return the greatest and its start."""
     out[:] = WORST
@@ -69,7 +69,7 @@ def bound_option(tables: Tables, job: Job, options: Options, i: int, out: Floats
     return greatest, start
 
 
-@inner
+@inlined
 def pss_needed(tables: Tables, options: Options, i: int) -> int:
     """Return the least number of PSs that a small host must take; 0 if none can."""
     w, n = options.worker[i], options.number[i]
@@ -89,7 +89,7 @@ def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
     return int(cost if tabled == n else cost // tabled * n)
 
 
-@inner
+@inlined
 def bound_small(tables: Tables, job: Job, options: Options, i: int, k: int, last: int, out: Floats) -> None:
     """Raise `out` to the bounds with the PSs on a small server, from the cheapest workers and PS host of each slot."""
     w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]
@@ -105,7 +105,7 @@ def bound_small(tables: Tables, job: Job, options: Options, i: int, k: int, last
             out[a] = max(out[a], score(job, a, a + d, cost))
 
 
-@inner
+@inlined
 def bound_at_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, last: int, out: Floats) -> None:
     """Raise `out` to the bounds with the PSs on one hub, from its own room and price and the cheapest workers."""
     w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]
@@ -124,7 +124,7 @@ def bound_at_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, l
             out[a] = max(out[a], score(job, a, a + d, cost))
 
 
-@inner
+@inlined
 def score_on_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, last: int, out: Floats) -> None:
     """Raise `out` to the scores with everything on one hub: exact except for resources that workers and PSs share."""
     w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]

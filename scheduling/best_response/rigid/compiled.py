@@ -22,7 +22,7 @@ MACHINES = 1 << 24
 
 
 _COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
-kernel, inner = _COMPILER.kernel, _COMPILER.inner
+kernel, inner, inlined = _COMPILER.kernel, _COMPILER.inner, _COMPILER.inlined
 
 
 @inner

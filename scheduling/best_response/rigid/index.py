@@ -9,7 +9,7 @@ from scheduling.best_response.base import PAYOFF, PriceOf
 from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.job import Job
-from scheduling.best_response.rigid.search import compile_improve, search
+from scheduling.best_response.rigid.search import search
 from scheduling.best_response.rigid.tables import (
     Tables,
     build_servers,
@@ -215,10 +215,6 @@ class RigidIndex:
     def compile_search(self, bid: Bid, *, start: int) -> None:
         """Compile the search without running it; tables may be empty."""
         compile_for(search, self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
-
-    def compile_placement(self, bid: Bid, *, start: int) -> None:
-        """Compile the half of the search that places one candidate, so that two processes can share the work."""
-        compile_improve(self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
 
     def _job(self, bid: Bid, start: int, first_start: int | None, tail: int, mode: int, above: float) -> Job:
         """Return the bid in slots that count from `start`."""

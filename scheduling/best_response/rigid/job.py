@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.base import LATEST, RATIO
-from scheduling.best_response.rigid.compiled import Counts, greatest, inner
+from scheduling.best_response.rigid.compiled import Counts, greatest, inlined, inner
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 
@@ -58,7 +58,7 @@ def score(job: Job, start: int, completion: int, cost: float) -> float:
     return float(value - cost)
 
 
-@inner
+@inlined
 def list_options(tables: Tables, job: Job) -> Options:
     """List every (together or spread, worker type, PS type, fewest workers for a duration) that can end in time."""
     _, workers, pss, width = job.durations.shape

@@ -233,12 +233,6 @@ def compile_search() -> None:
     RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_search(bid, start=ledger.start)
 
 
-def compile_placement() -> None:
-    """Compile the half of the search that places one candidate; `compile_search` needs it too."""
-    ledger, bid = smallest_problem()
-    RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_placement(bid, start=ledger.start)
-
-
 def smallest_problem() -> tuple[Ledger, Bid]:
     """Return servers and a job that are large enough to compile with."""
     one, servers = Fraction(1), 8

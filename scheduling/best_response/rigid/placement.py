@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import Counts, inner, make_heap, sift
+from scheduling.best_response.rigid.compiled import Counts, inlined, inner, make_heap, sift
 from scheduling.best_response.rigid.job import WORST, Job, Options, is_ring, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Ints
@@ -24,7 +24,7 @@ class Scratch(NamedTuple):
     cumulative: Ints
 
 
-@inner
+@inlined
 def make_scratch(servers: int, width: int) -> Scratch:
     """Allocate the arrays of one evaluation."""
     return Scratch(
@@ -38,7 +38,7 @@ def make_scratch(servers: int, width: int) -> Scratch:
     )
 
 
-@inner
+@inlined
 def evaluate(
     tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -48,7 +48,7 @@ def evaluate(
     return evaluate_spread(tables, job, options, i, a, least, scratch)
 
 
-@inner
+@inlined
 def evaluate_together(
     tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -67,7 +67,7 @@ def evaluate_together(
     return best, host, n
 
 
-@inner
+@inlined
 def evaluate_spread(
     tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -96,7 +96,7 @@ def evaluate_spread(
     return best_host(tables, job, options, i, a, least, have, scratch)
 
 
-@inner
+@inlined
 def best_host(
     tables: Tables, job: Job, options: Options, i: int, a: int, least: float, have: int, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -161,7 +161,7 @@ def fits_together(tables: Tables, options: Options, i: int, a: int, held: int, s
     return True
 
 
-@inner
+@inlined
 def cheapest_host(tables: Tables, options: Options, i: int, scratch: Scratch) -> int:
     """Return the least cost of a spread candidate's PSs on any host, wherever its workers are; -1 if none fits."""
     pss = tables.pss[options.worker[i], options.ps[i]]
@@ -193,7 +193,7 @@ def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[i
     return size, have
 
 
-@inner
+@inlined
 def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
     """Return the cost of the m cheapest workers not on server h; -1 if there are fewer."""
     if scratch.first_unit[h] >= m:
@@ -202,7 +202,7 @@ def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
     return scratch.cumulative[beyond] - scratch.room[h] * scratch.cost[h] if beyond <= have else -1
 
 
-@inner
+@inlined
 def describe(
     tables: Tables, job: Job, options: Options, i: int, a: int, host: int, near: int, scratch: Scratch
 ) -> tuple[Ints, Ints]:

@@ -11,12 +11,11 @@ import numpy as np
 
 from scheduling.best_response.base import PAYOFF
 from scheduling.best_response.rigid.bounds import bound_option, cheapest_slots, rough_bounds
-from scheduling.best_response.rigid.compiled import inner, kernel
+from scheduling.best_response.rigid.compiled import inlined, inner, kernel
 from scheduling.best_response.rigid.job import WORST, Job, Options, list_options
 from scheduling.best_response.rigid.placement import Scratch, describe, evaluate, make_scratch
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
-from scheduling.solvers.numba_tools import compile_for
 
 FIRST_TRIES = 8
 """Options evaluated exactly before all bounds are known."""
@@ -81,7 +80,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     return describe(tables, job, options, best.row, best.start, best.host, best.near, scratch)
 
 
-@inner
+@inlined
 def exhaust(tables: Tables, job: Job, options: Options, c: Candidates, best: Best, scratch: Scratch) -> Best:
     """Evaluate candidates, best bound first, until no bound can be optimal."""
     size = len(c.heap)
@@ -112,16 +111,7 @@ def improve(tables: Tables, job: Job, options: Options, i: int, a: int, key: int
     return best
 
 
-def compile_improve(tables: Tables, job: Job) -> None:
-    """Compile `improve` as `search` calls it, so that another process can compile the rest of the search."""
-    none = np.zeros(0, np.int64)
-    options = Options(none, none, none, none, none)
-    few = none.astype(np.int32)
-    scratch = Scratch(none, few, none, few, few, none, none)
-    compile_for(improve, tables, job, options, 0, 0, 0, Best(0.0, 0, 0, 0, 0, 0), scratch)
-
-
-@inner
+@inlined
 def collect(tables: Tables, options: Options, bounds: Floats, bounded: Ints, best: Best) -> Candidates:
     """Return every candidate of the bounded options that may beat the best so far."""
     size = 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import Counts, Flags, inner, kernel, make_heap, sift
+from scheduling.best_response.rigid.compiled import Counts, Flags, inlined, inner, kernel, make_heap, sift
 from scheduling.model.types import Floats, Ints
 
 
@@ -156,7 +156,7 @@ def build_servers(tables: Tables, unit: Floats, end: int) -> None:
                     room[m, level, t, s] = min(room[m, level - 1, t, s], room[m, level - 1, other, s])
 
 
-@inner
+@inlined
 def _refresh_levels(room: Counts, s: int, first: int, last: int) -> None:
     slots = room.shape[1]
     for level in range(1, len(room)):
@@ -191,7 +191,7 @@ def refresh_cheapest(
             lasts[n, t] = ends
 
 
-@inner
+@inlined
 def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
     """Write the costs of the 0, 1, ..., N cheapest workers in one slot; return how many fit (at most N)."""
     size = make_heap(heap, price, room)
@@ -237,7 +237,7 @@ def refresh_ps(price: Ints, room: Counts, dirty: Flags, slot_prices: Ints, table
         _refresh_ps_sums(slot_prices[:, k], tables.ps_cheap[p, k], tables.ps_lasts[p, k], first)
 
 
-@inner
+@inlined
 def _refresh_ps_sums(slot_prices: Ints, sums: Ints, lasts: Counts, first: int) -> None:
     slots = len(slot_prices)
     for t in range(first, slots):
