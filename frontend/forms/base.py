@@ -1,5 +1,6 @@
 """Common parts of the forms of pages: descriptions for screen readers, and errors found when a request is read."""
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from django.forms.boundfield import BoundField
 
 from auctions.domain.errors import AuctionError
 from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 Stored = TypeVar("Stored")
 
@@ -47,6 +49,18 @@ class TextFileField(forms.FileField):
             line = 1 + text.count("\n", 0, text.index("\0"))
             raise forms.ValidationError(f"expected text without NUL, got one in line {line}")
         return text
+
+
+class ArgumentsField(forms.CharField):
+    """Arguments of a program, quoted as in a shell; its value is the list of arguments."""
+
+    def clean(self, value: Any) -> Any:
+        """Return the arguments."""
+        text = super().clean(value)
+        try:
+            return shlex.split(text)
+        except ValueError:
+            raise forms.ValidationError(f"Expected arguments with quotes that are closed, got {shown(text)}.") from None
 
 
 class PageForm(forms.Form):

@@ -1,14 +1,13 @@
 """The form that brings a program."""
 
 import json
-import shlex
 from typing import Any
 
 from django import forms
 
 from execution.archives import LARGEST_ARCHIVE
 from execution.programs import NewProgram
-from frontend.forms.base import PageForm
+from frontend.forms.base import ArgumentsField, PageForm
 from scheduling.model.validation import shown
 
 
@@ -16,7 +15,7 @@ class ProgramForm(PageForm):
     """A program of one's own, or for an operator one for all."""
 
     name = forms.CharField(max_length=60, help_text="Bids name it by this name, which stays.")
-    arguments = forms.CharField(
+    arguments = ArgumentsField(
         max_length=4_000,
         help_text="The interpreter, the script and their arguments, such as python3 job.py; no shell reads them.",
     )
@@ -38,14 +37,6 @@ class ProgramForm(PageForm):
         if not for_all:
             del self.fields["working_directory"]
             self.fields["archive"].required = True
-
-    def clean_arguments(self) -> list[str]:
-        """Read the arguments."""
-        text = self.cleaned_data["arguments"]
-        try:
-            return shlex.split(text)
-        except ValueError:
-            raise forms.ValidationError(f"Expected arguments with quotes that are closed, got {shown(text)}.") from None
 
     def clean_archive(self) -> bytes:
         """Read the archive, and one byte more than there may be."""

@@ -14,7 +14,7 @@ from auctions.domain.utilities import UTILITIES
 from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile
 from execution.programs import open_names
-from frontend.forms.base import PageForm
+from frontend.forms.base import ArgumentsField, PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
 from scheduling.model.validation import plain, shown
@@ -76,7 +76,7 @@ class BidForm(PageForm):
     model = forms.ChoiceField(required=False, help_text="Sets gradient size, data and step times.")
     epochs = forms.IntegerField(min_value=1, initial=10, help_text="Number of passes over all data.")
     program = forms.ChoiceField(required=False, help_text="It runs on the machines that the job gets.")
-    arguments = forms.CharField(
+    arguments = ArgumentsField(
         required=False, help_text="For the program, after its own; quote those with spaces. No shell reads them."
     )
     steps = forms.IntegerField(
@@ -211,14 +211,6 @@ class BidForm(PageForm):
                 f"Expected two numbers on each line, such as 24 0.5, got {shown(self.cleaned_data['points'])}."
             ) from None
         return [[hours * HOUR_S, share] for hours, share in pairs]
-
-    def clean_arguments(self) -> list[str]:
-        """Read the program's arguments."""
-        text = self.cleaned_data["arguments"]
-        try:
-            return shlex.split(text)
-        except ValueError:
-            raise forms.ValidationError(f"Expected arguments with quotes that are closed, got {shown(text)}.") from None
 
     def clean_more(self) -> Json:
         """Read an object whose keys are not fields of the form."""

@@ -14,7 +14,8 @@ from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.progress import rest_of
 from scheduling.model.schedule import Schedule
-from scheduling.policies.completions import STOPS, Completions
+from scheduling.policies.completions import Completions
+from scheduling.policies.promises import STOPS
 from tests.scheduling.twins import planner_slow
 from tests.scheduling.twins.prices_slow import unit_price
 
