@@ -39,12 +39,15 @@ from scheduling.model.types import Json
 from tests import processes
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time
 from tests.conftest import Tables
+from tests.draws import some
 
 POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "an auction": ("dps", ({"refit_every": 2}, {"refit_every": 3})),
     "a plan": ("weighted_completion", ({}, {"lambda": 8.0})),
     "queues": ("preemptive", ({}, {"cloud": "edge"})),
 }
+DRAWN = 9
+"""Readings of each kind of market that an ordinary run disturbs; a soak disturbs all of them."""
 MEMORIES = ("of this process", "of another process", "empty")
 """Processes whose decisions disturb a reading: the reader's memory knows of them, or not."""
 
@@ -243,11 +246,12 @@ def plain(found: Any) -> Any:
     return found
 
 
-def assert_of_one_version(databases: Databases, kind: str, memory: str, *, only: slice = slice(None)) -> None:
-    """Disturb each reading before each of its queries, each time by what happens next."""
+def assert_of_one_version(databases: Databases, kind: str, memory: str) -> None:
+    """Disturb readings before each of their queries, each time by what happens next: a third with each memory."""
     world, process = World.of(kind), memory == "of another process"
-    steps = world.steps()
-    for name, read in list(world.readings().items())[only]:
+    steps, readings = world.steps(), world.readings()
+    for _, name in some([(kind, name) for name in readings], DRAWN)[MEMORIES.index(memory) :: len(MEMORIES)]:
+        read = readings[name]
         before = plain(read())
         for number in count():
             if memory == "empty":
@@ -271,19 +275,20 @@ def assert_of_one_version(databases: Databases, kind: str, memory: str, *, only:
         assert number > 0, f"{name} asks nothing"
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", POLICIES)
 def test_a_reading_is_of_one_version_whatever_is_committed_between_its_queries(
     sqlite: Databases, kind: str, memory: str
 ) -> None:
-    # A third of the readings with each memory, so that every reading is disturbed under every kind of policy.
-    assert_of_one_version(sqlite, kind, memory, only=slice(MEMORIES.index(memory), None, len(MEMORIES)))
+    assert_of_one_version(sqlite, kind, memory)
 
 
+@pytest.mark.soak
 @pytest.mark.services
 def test_a_reading_on_postgres_is_of_one_version(postgres: Databases) -> None:
-    assert_of_one_version(postgres, "queues", "of another process", only=slice(None, None, 3))
+    assert_of_one_version(postgres, "queues", "of another process")
 
 
 def test_a_reader_takes_no_lock_and_sees_nothing_new(sqlite: Databases) -> None:

@@ -16,7 +16,7 @@ from studies.experiments.requests import create, rerun
 from studies.experiments.request import ExperimentRequest
 from studies.models import Trace
 body = {
-    "workloads": [{"generator": "dps", "setting": {"jobs": 300, "servers": 30}}],
+    "workloads": [{"generator": "dps", "setting": {"jobs": 200, "servers": 30}}],
     "policies": [{"name": "dps"}],
     "seeds": [1, 2],
     "bound": False,
