@@ -36,6 +36,8 @@ class Browser:
     def __init__(self, driver: webdriver.Chrome, base: str) -> None:
         self.driver, self.base = driver, base
         self._requests: list[str] = []
+        self._sessions: dict[str, list[dict[str, Any]]] = {}
+        """Cookies of users who have logged in."""
 
     def forget(self) -> None:
         """Be as a window just opened: nobody logged in, nothing stored, asked for or complained of."""
@@ -64,12 +66,20 @@ class Browser:
         return str(self.driver.execute_async_script(read, path))
 
     def log_in(self, name: str, password: str) -> None:
-        """Log in by the form."""
+        """Log in by the form; later on the same user comes back with the cookies of that session."""
+        if name in self._sessions:
+            for cookie in self._sessions[name]:
+                self.driver.execute_cdp_cmd("Network.setCookie", cookie)
+            self.open("/healthz")
+            return
         self.open("/login/")
         self.fill("username", name)
         self.fill("password", password)
         self.one(".login button").click()
         self.wait(lambda: "/login/" not in self.driver.current_url)
+        kept = ("name", "value", "path", "httpOnly", "sameSite")
+        cookies: list[dict[str, Any]] = self.driver.get_cookies()
+        self._sessions[name] = [{key: cookie[key] for key in kept} | {"url": self.base} for cookie in cookies]
 
     def fill(self, name: str, text: str) -> None:
         """Type into a field instead of what is there."""
