@@ -22,7 +22,7 @@ from tests.forks import project
 CLUSTER = "crowd"
 POLICIES = ("dps", "preemptive")
 CLIENTS = 8
-BIDS = 1000 if SOAK else 240
+BIDS = 1000 if SOAK else 160
 VALUES = (0.5, 5.0, 40.0, 150.0, 600.0)
 
 

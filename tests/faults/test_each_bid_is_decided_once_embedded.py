@@ -56,7 +56,7 @@ def test_a_service_killed_half_way_leaves_nothing_half_done(
     crowd.call("prepare", policy, env=env)
     victim = start_web(port, env, tmp_path / "victim.log")
     try:
-        sequences = crowd.submit_all(env, count=200)
+        sequences = crowd.submit_all(env, count=120)
         victim.signal_group(signal.SIGKILL)
     finally:
         victim.end()

@@ -18,36 +18,48 @@ from studies.papers.dps_cases import drawn, ran
 from studies.papers.figure import Task, Verdict, reproduce
 from studies.papers.registry import PAPERS
 from studies.papers.results import read_results
+from tests.draws import SOAK, some
 from tests.processes import ROOT
 
 KEPT = ROOT / "docs/measurements/reproduction"
 ADDRESS = re.compile(r"(?:src|href)=\"([^\"]*)\"|url\(|@import|https?://")
 
 
-def numbers(document: Any) -> list[float]:
+def numbers_in(document: Any) -> list[float]:
     """Every number in a document."""
     if isinstance(document, dict):
-        return [n for value in document.values() for n in numbers(value)]
+        return [n for value in document.values() for n in numbers_in(value)]
     if isinstance(document, list):
-        return [n for value in document for n in numbers(value)]
+        return [n for value in document for n in numbers_in(value)]
     return [document] if isinstance(document, int | float) else []
 
 
+WHOLE = "preemptive"
+"""A paper of which each run draws all figures, as the command does where no number is named."""
+
+
+def chosen(key: str) -> list[str]:
+    """Return numbers of figures: half of those of a paper, others in each run; none, which means all, in a soak."""
+    numbers = [figure.number for figure in PAPERS[key].figures]
+    return [] if SOAK or key == WHOLE else some(numbers, len(numbers) // 2)
+
+
+@pytest.mark.soak
 @pytest.mark.thorough
 @pytest.mark.parametrize("key", PAPERS)
 def test_every_figure_of_a_paper_is_drawn_and_judged(key: str, tmp_path: Path) -> None:
-    out = StringIO()
-    call_command("reproduce", key, seeds=1, out=tmp_path, stdout=out)
+    out, numbers = StringIO(), chosen(key)
+    call_command("reproduce", key, *numbers, seeds=1, out=tmp_path, stdout=out)
     paper, folder = PAPERS[key], tmp_path / key
     index = (folder / "index.html").read_text()
-    for figure in paper.figures:
+    for figure in map(paper.figure, numbers) if numbers else paper.figures:
         name = figure.name.lower().replace(" ", "-")
         document = json.loads((folder / f"{name}.json").read_text())
         assert document["verdict"] in set(Verdict)
         assert document["measured"]
         assert f"{figure.name}, {figure.title}: {document['verdict']}" in out.getvalue()
         assert f'href="{name}.html"' in index
-        assert all(math.isfinite(n) for n in numbers(document))
+        assert all(math.isfinite(n) for n in numbers_in(document))
         runs = sum(len(samples) for series in document["series"] for samples in series["samples"])
         rows = list(csv.reader((folder / f"{name}.csv").read_text().splitlines()))
         assert rows[0] == ["series", "x", "seed", "value"]
