@@ -19,7 +19,8 @@ from tests.load.installation import Installation, embedded, larger
 from tests.load.world import Outcome, World
 
 RATE: Final = 100.0
-BULK: Final = 1000
+BULKS: Final = (500, 500)
+"""Numbers of bids of requests that are sent at once."""
 MARKETS: Final = 4
 WARM_UP_S: Final = 5.0
 """Time of a first load that is not measured: processes load kernels and open connections."""
@@ -105,9 +106,9 @@ def _loads(seconds: float) -> Iterator[tuple[str, Send]]:
         yield f"{RATE:.0f} bids a second, {where}", opened
 
     def bulk(port: int, world: World, label: str) -> Sent:
-        return client.bulk(port, world.first(1), label=label, size=BULK)
+        return client.bulk(port, world.first(1), label=label, sizes=BULKS)
 
-    yield f"{BULK:,} bids in one request", bulk
+    yield f"{sum(BULKS):,} bids at once, in {len(BULKS)} requests", bulk
 
 
 def _measured(running: Installation, load: str, label: str, markets: World, send: Send) -> Measured:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from time import monotonic, time
@@ -65,9 +66,9 @@ def open_loop(port: int, world: World, *, label: str, rate: float, seconds: floa
     return asyncio.run(_open_loop(port, world, Sent(label), rate, seconds))
 
 
-def bulk(port: int, world: World, *, label: str, size: int) -> Sent:
-    """Submit bids in one request."""
-    return asyncio.run(_bulk(port, world, Sent(label), size))
+def bulk(port: int, world: World, *, label: str, sizes: Sequence[int]) -> Sent:
+    """Submit bids in requests of these sizes, sent at once."""
+    return asyncio.run(_bulk(port, world, Sent(label), sizes))
 
 
 async def _closed_loop(port: int, world: World, found: Sent, clients: int, seconds: float) -> Sent:
@@ -118,15 +119,24 @@ async def _submit(client: Client, world: World, found: Sent, number: int, *, due
     found.answer_s.append(time() - due)
 
 
-async def _bulk(port: int, world: World, found: Sent, size: int) -> Sent:
-    client, due = Client(port), time()
-    bodies = [world.body(number, found.label) for number in range(size)]
-    path = f"/api/v1/clusters/{world.markets[0]}/bids/bulk"
-    status, answer = await client.post(path, world.tokens[0], found.label, {"bids": bodies})
-    if status in STORED:
-        found.sent.update(dict.fromkeys(map(str, range(size)), due))
-        found.answer_s.append(time() - due)
-    else:
-        found.refused.append(f"{status} {answer.decode()[:200]}")
-    client.close()
+async def _bulk(port: int, world: World, found: Sent, sizes: Sequence[int]) -> Sent:
+    due, first = time(), 0
+
+    async def run(numbers: range, token: str) -> None:
+        client = Client(port)
+        bodies = [world.body(number, found.label) for number in numbers]
+        path = f"/api/v1/clusters/{world.markets[0]}/bids/bulk"
+        status, answer = await client.post(path, token, f"{found.label}-{numbers.start}", {"bids": bodies})
+        if status in STORED:
+            found.sent.update(dict.fromkeys(map(str, numbers), due))
+            found.answer_s.append(time() - due)
+        else:
+            found.refused.append(f"{status} {answer.decode()[:200]}")
+        client.close()
+
+    requests = []
+    for size, token in zip(sizes, world.tokens, strict=False):
+        requests.append(run(range(first, first + size), token))
+        first += size
+    await asyncio.gather(*requests)
     return found
