@@ -1,20 +1,25 @@
 """A worker that was woken for a market stays with it while bids keep coming.
 
 To begin and end a task takes longer than a decision. So a worker decides what waits in batches, and then looks for
-further bids every few milliseconds until none came for a while. It holds a claim on the market meanwhile. It gives a
-batch to each of its markets in turn, and takes over markets whose bids nobody decides.
+further bids every few milliseconds until none came for a while. It claims the market meanwhile. It gives a batch to
+each of its markets in turn, and takes over markets whose bids nobody decides. If it has several markets and falls
+behind, it leaves one to the others. Every two seconds it does what a sweep does for slots, since it runs no sweep while
+it stays.
 
-A stay ends after two seconds, so that other tasks of the worker are not kept waiting. Then, and after an error, other
-workers are woken for the markets to which bids still come. No bid is forgotten between: rows are read again after a
-claim is released, so a bid counts whose wake-up another worker passed by. A stay is longer than the time for which no
-second wake-up is sent for a market (`waking.STILL_AWAKE_S`). If a worker dies in between, `auctions.tasks.sweep` finds
-the bids.
+A stay ends after twenty seconds, or when the worker is to stop. Then, and after an error, other workers are woken for
+the markets to which bids still come. No bid is forgotten between: rows are read again after a market is released, so a
+bid counts whose wake-up another worker passed by. A stay is longer than the time for which no second wake-up is sent
+for a market (`waking.STILL_AWAKE_S`). If a worker dies in between, `auctions.tasks.sweep` finds the bids.
+
+A worker keeps a market for long, because another one has to bring its book up to date first.
 """
 
+from multiprocessing import RawValue
 from threading import Lock
 from time import monotonic, sleep
 from typing import Final
 
+from celery.signals import worker_shutting_down
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 
@@ -29,8 +34,12 @@ POLL_S: Final = 0.005
 """Time between two looks for bids where none wait."""
 LINGER_S: Final = 0.5
 """Time without bids after which a worker leaves a market."""
-LONGEST_S: Final = 2.0
+LONGEST_S: Final = 20.0
 """Longest stay."""
+SLOTS_EVERY_S: Final = 2.0
+"""Time between two looks for slots that have begun."""
+LEAVES_EVERY_S: Final = 0.5
+"""Time between two markets that a worker leaves to others because it falls behind."""
 PATIENCE_S: Final = 0.03
 """Time for which bids of another market wait before a worker that is busy takes them over: others were woken."""
 
@@ -40,8 +49,15 @@ _WAITING = Prepared(
     ).values_list("pk")
 )
 _staying = Lock()
+_stopping = RawValue("b", 0)
+"""It is 1 once the worker is to stop; its child processes share this memory."""
 _turned_away: set[int] = set()
 """Markets for which threads of this process were woken while another thread stayed."""
+
+
+@worker_shutting_down.connect
+def _stop(**_: object) -> None:
+    _stopping.value = 1
 
 
 def stay(market_id: int) -> int:
@@ -71,7 +87,8 @@ class _Stay:
 
     def __init__(self, market_id: int) -> None:
         self._decided = 0
-        self._ends = monotonic() + LONGEST_S
+        now = monotonic()
+        self._ends, self._slots_at, self._leaves_at = now + LONGEST_S, now + SLOTS_EVERY_S, now
         self._busy: dict[int, float] = {}
         """Time at which each market that is claimed last had bids, in the order of their turns."""
         self._left: set[int] = set()
@@ -83,11 +100,12 @@ class _Stay:
         """Stay; return the number of bids that were processed."""
         try:
             self._take_over({*self._passed_by})
-            while self._busy and monotonic() < self._ends:
+            while self._busy and monotonic() < self._ends and not _stopping.value:
                 seen = waiting()
                 self._take_over(seen)
                 self._serve(seen)
                 self._leave_quiet()
+                self._pass_slots()
         finally:
             for market_id in self._busy:
                 claims.release(market_id)
@@ -104,14 +122,17 @@ class _Stay:
             return
         processed = None
         with errors_logged(f"deciding bids of market {market_id}"):
-            processed = decision_queue.decide_batch(market_id)
+            processed = decision_queue.decide_batch(market_id, at_most=decision_queue.LARGEST_BATCH)
         del self._busy[market_id]  # the last one from now on
         if processed is None:
             claims.release(market_id)  # the sweep tries again
             self._ends = 0.0
             return
-        self._busy[market_id] = monotonic()
+        self._busy[market_id] = now = monotonic()
         self._decided += processed
+        is_behind = processed == decision_queue.LARGEST_BATCH and len(self._busy) > 1 and not settings.EMBEDDED
+        if is_behind and now >= self._leaves_at:
+            self._leave_to_others(market_id, now)
 
     def _take_over(self, seen: set[int]) -> None:
         """Claim markets whose bids nobody has begun to decide for a while."""
@@ -126,6 +147,27 @@ class _Stay:
                     self._busy[market_id] = now
                     self._left.discard(market_id)
                     slots.pass_slots(market_id)
+
+    def _leave_to_others(self, market_id: int, now: float) -> None:
+        """Release a market that has more bids than a batch, and wake another worker for it."""
+        del self._busy[market_id]
+        claims.release(market_id)
+        self._leaves_at, self._passed_by[market_id] = now + LEAVES_EVERY_S, now
+        waking.publish(decision_queue.TASK, market_id)
+
+    def _pass_slots(self) -> None:
+        """Pass slots of markets that no worker has claimed, and of this worker's own."""
+        if monotonic() < self._slots_at:
+            return
+        self._slots_at = monotonic() + SLOTS_EVERY_S
+        for market_id in Market.objects.order_by("pk").values_list("pk", flat=True):
+            with errors_logged(f"the slots of market {market_id}"):
+                if market_id in self._busy:
+                    slots.pass_slots(market_id)
+                    continue
+                with claims.claim(market_id) as is_held:
+                    if is_held and warming.prepare(market_id):
+                        slots.pass_slots(market_id)
 
     def _leave_quiet(self) -> None:
         """Release markets to which no bids came for a while."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from celery.signals import worker_shutting_down
 from django.contrib.auth.models import User
 
 from auctions import tasks
@@ -11,7 +12,7 @@ from auctions.domain import waking
 from auctions.engine import claims, decision_queue
 from auctions.models import Bid, BidState, DecisionRecord, Market
 from auctions.runtime import stay
-from tests.auctions.worlds import make_cluster, make_market, submit
+from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
 
 class Clock:
@@ -66,10 +67,63 @@ def test_a_stay_ends_although_bids_keep_coming_and_a_worker_is_woken_for_them(
     market: Market, alice: User, clock: Clock, woken: list[int]
 ) -> None:
     submit(market, alice)
-    clock.due += [(1000.0 + 0.1 * i, lambda: submit(market, alice)) for i in range(1, 40)]
-    assert tasks.decide_market(market.pk) in (20, 21)
+    clock.due += [(1000.0 + 0.4 * i, lambda: submit(market, alice)) for i in range(1, 60)]
+    assert tasks.decide_market(market.pk) in (50, 51)
     assert clock.now == pytest.approx(1000.0 + stay.LONGEST_S, abs=0.1)
     assert woken == [market.pk]
+
+
+def test_a_stay_ends_when_the_worker_is_to_stop(market: Market, alice: User, clock: Clock, woken: list[int]) -> None:
+    submit(market, alice)
+
+    def stop() -> None:
+        worker_shutting_down.send(sender=None)
+
+    clock.due.append((1000.1, stop))
+    try:
+        assert tasks.decide_market(market.pk) == 1
+    finally:
+        stay._stopping.value = 0
+    assert clock.now < 1000.2
+    assert woken == [market.pk]
+
+
+def test_slots_of_all_markets_that_nobody_has_claimed_pass_while_a_worker_stays(
+    market: Market, alice: User, clock: Clock, woken: list[int]
+) -> None:
+    free, claimed = (make_market(make_cluster(name)) for name in ("free", "claimed"))
+    submit(market, alice)
+    for one in (market, free, claimed):
+        set_time(one, 250.0)
+    clock.due += [(1000.0 + 0.4 * i, lambda: submit(market, alice)) for i in range(1, 6)]
+    with claims.claim(claimed.pk):
+        tasks.decide_market(market.pk)
+    assert [Market.objects.get(pk=one.pk).slot for one in (market, free, claimed)] == [2, 2, 0]
+
+
+def test_a_worker_that_falls_behind_leaves_one_of_its_markets_to_others(
+    market: Market, alice: User, clock: Clock, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMBEDDED = False
+    monkeypatch.setattr(stay, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(decision_queue, "LARGEST_BATCH", 2)
+    other = make_market(make_cluster("other"))
+    for one in (market, other):
+        for _ in range(5):
+            submit(one, alice)
+    woken: list[int] = []
+    claimed: list[bool] = []
+
+    def another_worker(task: str, market_id: int) -> None:
+        claimed.append(claims.take(market_id))
+        woken.append(market_id)
+
+    monkeypatch.setattr(waking, "publish", another_worker)
+    decided = tasks.decide_market(market.pk)
+    assert (woken, claimed) == ([market.pk], [True])
+    assert decided == 2 + 5
+    assert waiting() == 3
+    claims.release(market.pk)
 
 
 def test_a_market_whose_lane_is_held_is_passed_by(market: Market, alice: User, woken: list[int]) -> None:
@@ -136,10 +190,10 @@ def test_a_worker_that_cannot_decide_a_market_goes_and_others_are_woken_for_the_
         submit(one, alice)
     decide = decision_queue.decide_batch
 
-    def fail(market_id: int) -> int:
+    def fail(market_id: int, *, at_most: int) -> int:
         if market_id == market.pk:
             raise ValueError("trouble")
-        return decide(market_id)
+        return decide(market_id, at_most=at_most)
 
     monkeypatch.setattr(decision_queue, "decide_batch", fail)
     assert tasks.decide_market(other.pk) == 2

@@ -5,6 +5,7 @@ the instant at which a bid is sent, or is due to be sent, to the commit of its d
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -24,6 +25,8 @@ BULKS: Final = (500, 500)
 MARKETS: Final = 4
 WARM_UP_S: Final = 5.0
 """Time of a first load that is not measured: processes load kernels and open connections."""
+MOST_LOGGED: Final = 20
+"""Largest number of warnings and errors of each process that are shown."""
 CALM_S: Final = 5.0
 """Time between two loads."""
 COLUMNS: Final = (
@@ -87,6 +90,9 @@ def table(seconds: float, only: str) -> Iterator[Measured]:
             for load, send in loads:
                 sleep(CALM_S)
                 yield _measured(running, load, next(labels), markets, send)
+            for name, lines in running.logged().items():
+                kept = [line for line in lines if " WARNING " in line or " ERROR " in line]
+                print(*(f"{name}: {line}" for line in kept[:MOST_LOGGED]), sep="\n", file=sys.stderr)
 
 
 Send = Callable[[int, World, str], Sent]

@@ -66,6 +66,11 @@ class Installation:
         """Return the processor time that each part and its children have used, seconds."""
         return {name: _processor_s(process.pid) for name, process in self.running.items()}
 
+    def logged(self) -> dict[str, list[str]]:
+        """Return the lines that each process has logged: warnings and errors."""
+        logs = {name: Path(self.env["SHADOWPRICE_VAR"], f"{name}.log") for name in self.services}
+        return {name: lines for name, log in logs.items() if (lines := log.read_text(errors="replace").splitlines())}
+
     def _workers(self) -> int:
         """Return how many workers answer."""
         command = [str(binary("celery")), "-A", "config", "inspect", "ping", "--timeout", "3"]
