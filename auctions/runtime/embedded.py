@@ -16,6 +16,7 @@ from django.db import connection
 from auctions.domain import waking
 from auctions.engine import decision_queue
 from auctions.kernels.warming import Warming, groups_of_open_markets
+from auctions.runtime import stay
 from auctions.runtime.supervisor import PULSE_S, Link
 from cluster import memory, threads
 
@@ -75,11 +76,13 @@ def running(app: Celery | None = None) -> Iterator[list[Thread]]:
     # In memory: every start sweeps at once, there is nothing to remember.
     beat = Service(app, max_interval=1, scheduler_cls=Scheduler)
     beat_thread = Thread(target=beat.start, name="beat", daemon=True)
+    stay.set_stopping(False)
     worker_thread.start()
     beat_thread.start()
     try:
         yield [worker_thread, beat_thread]
     finally:
+        stay.set_stopping(True)
         beat.stop()
         setattr(worker_state, "should_stop", 0)  # noqa: B010 (its type is only known as None)
         worker_thread.join(LONGEST_STOP_S)

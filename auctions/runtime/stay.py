@@ -55,9 +55,14 @@ _turned_away: set[int] = set()
 """Markets for which threads of this process were woken while another thread stayed."""
 
 
+def set_stopping(is_stopping: bool) -> None:
+    """State whether the worker is to stop, so that stays end with the batch under way."""
+    _stopping.value = is_stopping
+
+
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
-    _stopping.value = 1
+    set_stopping(True)
 
 
 def stay(market_id: int) -> int:

@@ -83,7 +83,7 @@ def test_a_stay_ends_when_the_worker_is_to_stop(market: Market, alice: User, clo
     try:
         assert tasks.decide_market(market.pk) == 1
     finally:
-        stay._stopping.value = 0
+        stay.set_stopping(False)
     assert clock.now < 1000.2
     assert woken == [market.pk]
 
