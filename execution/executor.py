@@ -5,14 +5,11 @@ from there: a row is written before each call of an engine, and each call may be
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Final
-
-from django.db.models import Q
 
 from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund
@@ -20,7 +17,6 @@ from auctions.engine import jobs as market_jobs
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
-from cluster.models import Server
 from execution import lease, programs, records
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
@@ -33,21 +29,23 @@ from execution.models import (
     EngineKind,
     Execution,
     Generation,
-    GenerationState,
     Process,
     ProcessState,
-    Program,
     Training,
     TrainingState,
 )
-from execution.places import engine_root, progress_from
-from execution.steps import Begin, Demands, End, Hold, Job, Kill, Launch, Live, Machines, Observed, Step, Stop, Wanted
+from execution.places import ProgressFile, engine_root
+from execution.records import Report
+from execution.steps import Begin, Demands, End, Hold, Kill, Launch, Step, Stop, Wanted
 from execution.steps import next_steps as next_steps_of
-from execution.wanted import GOING, Timeline, held_by_promise, held_in_queues, timeline, wanted_now
+from execution.wanted import GOING, Holdings, Timeline, timeline
+from execution.works import Work, Works
 
 LAST_LINES: Final = 20
 """Lines of output that are the reason of a failure."""
 LAST_BYTES: Final = 4_000
+POINTS_AT_ONCE: Final = 20_000
+"""Reported steps after which a transaction ends, and the next ones come into another."""
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +59,6 @@ class Room:
     capacity: Mapping[int, Sequence[int]]
     """Units of each resource, by key of the server."""
     demands: Demands
-
-
-@dataclass
-class Work:
-    """A training with its live generation, if it has one, and the processes of that."""
-
-    training: Training
-    generation: Generation | None
-    processes: list[Process]
 
 
 class Executor:
@@ -90,9 +79,10 @@ class Executor:
         self._make = engines
         self._now = now
         self._engines: dict[tuple[int, str], Engine] = {}
-        self._offsets: dict[int, int] = {}
-        """Bytes of each live generation's progress file that were read; it is read from the start again if unknown."""
+        self._files: dict[int, ProgressFile] = {}
+        """The progress file of each live generation; it is read from the start again if it is unknown."""
         self._fence = 0
+        self._works, self._holdings = Works(), Holdings()
         self._launcher, self._housekeeping = Launcher(), Housekeeping()
 
     def once(self) -> bool:
@@ -131,15 +121,16 @@ class Executor:
         if not warming.prepare(market.pk):
             return
         time_ = timeline(execution.cluster)
-        wanted, room = _market_now(market, time_) if execution.is_on else ({}, Room({}, {}))
-        self._create(execution, wanted)
-        works = _works(market)
+        wanted, room = self._market_now(market, time_) if execution.is_on else ({}, Room({}, {}))
+        works = self._works.take(self._fence, market)
+        if self._create(execution, wanted.keys() - {work.training.bid_id for work in works}):
+            works = self._works.take(self._fence, market)
         _end_strangers(engine, seen, works)
         for work in works:
             for process in work.processes:
                 records.observe(self._fence, process, seen.get(process.key), time_)
-            self._read_progress(work)
-        jobs = [_job(work, wanted.get(work.training.bid_id), seen) for work in works]
+        self._read_progress(works)
+        jobs = [work.job(wanted.get(work.training.bid_id), seen) for work in works]
         steps = next_steps_of(
             jobs, now=time_.now_s, grace_s=execution.grace_s, capacity=room.capacity, demands=room.demands
         )
@@ -149,12 +140,24 @@ class Executor:
         for work in works:
             if work.generation is None:
                 self._settle(work.training)
+        self._works.keep(self._fence, market, works)
 
-    def _create(self, execution: Execution, wanted: Mapping[int, Wanted]) -> None:
-        """Create the trainings of bids that name a program and hold machines for the first time."""
-        known = set(Training.objects.filter(bid__in=wanted).values_list("bid_id", flat=True))
-        new = Bid.objects.filter(pk__in=wanted.keys() - known, body__program__isnull=False)
-        for bid in new.select_related("market__cluster", "owner").order_by("sequence"):
+    def _market_now(self, market: Market, time_: Timeline) -> tuple[Mapping[int, Wanted], Room]:
+        """Return what bids hold now, by key of the bid, and the room of the servers, from one version of the market."""
+        with one_version():
+            row = market_snapshot(market).market
+            return self._holdings.wanted(row, time_), room_of(row)
+
+    def _create(self, execution: Execution, bids: Collection[int]) -> bool:
+        """Create the trainings of those of these bids that name a program; return whether there are any."""
+        if not bids:
+            return False
+        new = list(
+            Bid.objects.filter(pk__in=bids, body__program__isnull=False)
+            .select_related("market__cluster", "owner")
+            .order_by("sequence")
+        )
+        for bid in new:
             document = bid.body["program"]
             program = programs.named(execution.cluster, bid.owner, document["name"])
             earlier = programs.continued(bid.market, bid.owner, document.get("continues"))
@@ -166,17 +169,37 @@ class Executor:
                 _fail(bid, words, Refund.UNDELIVERED)
             else:
                 records.create_training(self._fence, bid, program, document, checkpoint)
+        return bool(new)
 
-    def _read_progress(self, work: Work) -> None:
-        if work.generation is None:
+    def _read_progress(self, works: Iterable[Work]) -> None:
+        """Record what programs reported since the last loop, for many jobs in one transaction."""
+        reports: list[Report] = []
+        read = 0
+        for work in works:
+            if work.generation is None:
+                continue
+            file = self._files.get(work.generation.pk)
+            if file is None:
+                path = records.files_of(work.training).progress(work.generation.number)
+                file = self._files[work.generation.pk] = ProgressFile(str(path))
+            if points := file.read():
+                reports.append(Report(work.training, work.generation, points))
+                read += len(points)
+            if read >= POINTS_AT_ONCE:
+                self._keep_progress(reports)
+                reports, read = [], 0
+        self._keep_progress(reports)
+
+    def _keep_progress(self, reports: Sequence[Report]) -> None:
+        if not reports:
             return
-        generation = work.generation
-        path = records.files_of(work.training).progress(generation.number)
-        points, offset = progress_from(path, self._offsets.get(generation.pk, 0))
-        if points:
-            records.keep_progress(self._fence, work.training, generation, points)
-            records.keep_checkpoints(self._fence, work.training, generation)
-        self._offsets[generation.pk] = offset
+        try:
+            records.keep_progress(self._fence, reports)
+        except BaseException:  # nothing was recorded, so these files are read again
+            for report in reports:
+                self._files.pop(report.generation.pk, None)
+            raise
+        records.keep_checkpoints(self._fence, [(report.training, report.generation) for report in reports])
 
     def _do(self, execution: Execution, engine: Engine, work: Work, step: Step, *, slot: int) -> None:
         """Write a step's rows, then call the engine."""
@@ -205,10 +228,10 @@ class Executor:
                 self._end(engine, work, generation)
 
     def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
-        self._read_progress(work)
+        self._read_progress([work])
         reason = _last_lines(engine, work.processes)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
-        self._offsets.pop(generation.pk, None)
+        self._files.pop(generation.pk, None)
         self._launcher.forget(work.processes)
         work.generation, work.processes = None, []
 
@@ -223,6 +246,7 @@ class Executor:
                     _fail(bid, training.reason, Refund.NONE)
         elif bid.state not in GOING:
             state = TrainingState.FAILED if bid.state == BidState.FAILED else TrainingState.STOPPED
+            training.refresh_from_db(fields=["step"])  # a program may have reported it by HTTP
             records.finish(self._fence, training, state, _words_of_end(training))
 
 
@@ -233,34 +257,6 @@ def _has_work(market: Market) -> bool:
     """Return whether a bid that goes on names a program, or a training is not over."""
     going = Bid.objects.filter(market=market, state__in=GOING, body__program__isnull=False)
     return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
-
-
-_LARGE: Final = ("bid__body", "bid__resolved_request", "bid__core_bid")
-"""Documents of bids, which take long to read and are not needed in each loop."""
-
-
-def _works(market: Market) -> list[Work]:
-    """Return the trainings that may need something, with their live generations and processes, in five queries.
-
-    A training that is over still needs something while a generation lives, or while its bid holds machines.
-    """
-    live = Generation.objects.exclude(state=GenerationState.ENDED).filter(training__bid__market=market)
-    rows = Training.objects.filter(bid__market=market)
-    rows = rows.filter(Q(bid__state__in=GOING) | ~Q(state__in=OVER) | Q(pk__in=live.values("training")))
-    generations = {one.training_id: one for one in live.select_related("resumed_from")}
-    processes: dict[int, list[Process]] = defaultdict(list)
-    # Thousands of jobs share some rows, of which one object each is made.
-    servers = {one.pk: one for one in Server.objects.filter(cluster=market.cluster_id)}
-    programs = {one.pk: one for one in Program.objects.filter(cluster=market.cluster_id)}
-    for process in Process.objects.filter(generation__in=live).order_by("-role", "rank"):
-        process.server = servers[process.server_id]
-        processes[process.generation_id].append(process)
-    works = []
-    for training in rows.select_related("bid").defer(*_LARGE).order_by("bid__sequence"):
-        training.bid.market, training.program = market, programs[training.program_id]
-        generation = generations.get(training.pk)
-        works.append(Work(training, generation, [] if generation is None else processes[generation.pk]))
-    return works
 
 
 def _end_strangers(engine: Engine, seen: Mapping[str, Seen], works: Sequence[Work]) -> None:
@@ -294,13 +290,6 @@ def _each(keys: Sequence[str], call: Callable[[str], None]) -> None:
         call(key)
 
 
-def _market_now(market: Market, time_: Timeline) -> tuple[dict[int, Wanted], Room]:
-    """Return what bids hold now, by key of the bid, and the room of the servers, from one version of the market."""
-    with one_version():
-        held = held_by_promise(market, time_) + held_in_queues(market, time_)
-        return wanted_now(held, time_), room_of(market)
-
-
 def room_of(market: Market) -> Room:
     """Return what the servers of a market have, in the version that this block reads."""
     snapshot = market_snapshot(market).book.snapshot
@@ -311,37 +300,6 @@ def room_of(market: Market) -> Room:
     demands |= {("ps", key): row for key, row in zip(snapshot.ps_ids, inventory.ps_demand.tolist(), strict=True)}
     capacity = dict(zip(snapshot.server_ids, inventory.capacity.tolist(), strict=True))
     return Room(capacity, demands)
-
-
-def _job(work: Work, wanted: Wanted | None, seen: Mapping[str, Seen]) -> Job:
-    live, training = None, work.training
-    if work.generation is not None:
-        generation = work.generation
-        live = Live(
-            allocation=tuple(Machines(*row) for row in generation.allocation),
-            state=generation.state,
-            until=generation.until,
-            processes=tuple(_observed(process, seen) for process in work.processes),
-            ending=generation.ending,
-            stopped=0.0 if generation.stopped_at is None else generation.stopped_at.timestamp(),
-        )
-    return Job(
-        name=training.pk,
-        wanted=wanted,
-        live=live,
-        wait_until=training.wait_until,
-        over=training.state in OVER,
-        cancelled=training.bid.state in (BidState.CANCELLED, BidState.FAILED),
-    )
-
-
-def _observed(process: Process, seen: Mapping[str, Seen]) -> Observed:
-    """Return a process as its row says, which is what was seen, or unknown if it has not been seen yet."""
-    phases = {ProcessState.RUNNING: Phase.RUNNING, ProcessState.EXITED: Phase.EXITED, ProcessState.LOST: Phase.LOST}
-    phase = phases.get(ProcessState(process.state))
-    if phase is None and process.key in seen:
-        phase = seen[process.key].phase
-    return Observed(process.key, process.role, phase, process.code)
 
 
 def _last_lines(engine: Engine, processes: Sequence[Process]) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from execution import archives, records
 from execution.archives import BadArchive
 from execution.engines.base import Engine, EngineError
-from execution.models import Execution, Generation, Process, Training
+from execution.models import Execution, Generation, Process, Program, Training
 from execution.places import archive_file
 from execution.starting import directory_of, refusal, start_of, user_of
 
@@ -47,10 +47,11 @@ class Launcher:
         now: float,
     ) -> None:
         """Start the processes of a generation with these keys; those that cannot be started now are started later."""
-        for process in processes:
+        due = [process for process in processes if process.key in keys and self._is_due(process, now)]
+        if due:  # operators may have changed the program since the last launch
+            generation.training.program = Program.objects.get(pk=generation.training.program_id)
+        for process in due:
             before = self._refused.get(process.key)
-            if process.key not in keys or (before is not None and now < before.until):
-                continue
             try:
                 if problem := refusal(execution, is_root=os.geteuid() == 0):
                     raise EngineError(problem)
@@ -60,6 +61,10 @@ class Launcher:
                 self._note(fence, process, str(error), before, now=now)
             else:
                 self._refused.pop(process.key, None)
+
+    def _is_due(self, process: Process, now: float) -> bool:
+        before = self._refused.get(process.key)
+        return before is None or now >= before.until
 
     def forget(self, processes: Iterable[Process]) -> None:
         """Forget processes whose generation has ended."""

@@ -109,12 +109,28 @@ class Point:
     seconds: float | None
 
 
-def progress_from(path: Path, offset: int) -> tuple[list[Point], int]:
+@dataclass
+class ProgressFile:
+    """The progress file of a generation, and how far it was read."""
+
+    path: str
+    offset: int = 0
+    """Bytes up to the last whole line that was read."""
+
+    def read(self) -> list[Point]:
+        """Return the lines that were added since."""
+        points, self.offset = progress_from(self.path, self.offset)
+        return points
+
+
+def progress_from(path: str, offset: int) -> tuple[list[Point], int]:
     """Return the lines of a progress file from byte `offset` on, and the offset behind the last whole line.
 
     Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read.
     """
     try:
+        if os.lstat(path).st_size <= offset:  # most files have not grown since the last loop
+            return [], offset
         with open(path, "rb", opener=_plain) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return [], offset

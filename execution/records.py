@@ -8,15 +8,17 @@ Each function writes under the fence of the active executor, and before the engi
 killed leaves at most a call that has to be repeated.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.db import transaction
+from django.db.models import Max
 
 from auctions.domain.errors import WrongState
 from auctions.models import Bid
 from cluster import clock
+from cluster.database.updating import update_rows
 from execution.engines.base import Phase, Seen
 from execution.lease import fenced
 from execution.models import (
@@ -47,6 +49,14 @@ _STATES: Final[Mapping[Phase, ProcessState]] = {
     Phase.EXITED: ProcessState.EXITED,
     Phase.LOST: ProcessState.LOST,
 }
+
+
+class Report(NamedTuple):
+    """Steps that a generation reported."""
+
+    training: Training
+    generation: Generation
+    points: Collection[Point]
 
 
 def create_training(
@@ -116,6 +126,7 @@ def note_refusal(fence: int, process: Process, problem: str) -> None:
     """Record why a process could not be started so far."""
     with fenced(fence):
         Process.objects.filter(pk=process.pk, state=ProcessState.SENT).update(reason=problem)
+    process.reason = problem
 
 
 def observe(fence: int, process: Process, seen: Seen | None, time: Timeline) -> None:
@@ -159,7 +170,7 @@ def stop(fence: int, generation: Generation, ending: Ending) -> None:
 
 def end(fence: int, training: Training, generation: Generation, *, now: float, reason: str) -> None:
     """Record that nothing of a generation is left, and what follows for its training."""
-    keep_checkpoints(fence, training, generation)
+    keep_checkpoints(fence, [(training, generation)])
     ending = Ending(generation.ending)
     with fenced(fence):
         done = Generation.objects.filter(pk=generation.pk, state=GenerationState.STOPPING)
@@ -197,28 +208,41 @@ def _set(training: Training, state: TrainingState, reason: str = "") -> None:
         training.state, training.reason = state, reason
 
 
-def keep_checkpoints(fence: int, training: Training, generation: Generation) -> None:
-    """Record the whole checkpoints of a live generation that are newer than those known."""
-    known = newest_checkpoint(training) or training.starts_from
-    last = -1 if known is None else known.step
-    found = checkpoints_in(files_of(training).checkpoints(generation.number))
+def keep_checkpoints(fence: int, live: Iterable[tuple[Training, Generation]]) -> None:
+    """Record the whole checkpoints of live generations that are newer than those known."""
+    found = [(*one, checkpoints_in(files_of(one[0]).checkpoints(one[1].number))) for one in live]
+    found = [one for one in found if one[2]]
+    if not found:
+        return
+    newest = _newest_steps([training for training, _, _ in found])
     fresh = [
         Checkpoint(generation=generation, step=step, path=str(path), found_at=clock.now())
-        for step, path in found
-        if step > last
+        for training, generation, checkpoints in found
+        for step, path in checkpoints
+        if step > newest[training.pk]
     ]
     if fresh:
         with fenced(fence):
             Checkpoint.objects.bulk_create(fresh, ignore_conflicts=True)
 
 
-def keep_progress(fence: int, training: Training, generation: Generation, points: Iterable[Point]) -> None:
-    """Record steps that a generation reported."""
+def _newest_steps(trainings: Sequence[Training]) -> dict[int, int]:
+    """Return the step of the newest checkpoint of each training, or of the one from which it started; -1 without."""
+    kept = Checkpoint.objects.filter(generation__training__in=trainings, deleted_at=None).order_by()
+    newest = dict(kept.values_list("generation__training").annotate(Max("step")))
+    for training in trainings:
+        if training.pk not in newest:
+            newest[training.pk] = -1 if training.starts_from is None else training.starts_from.step
+    return newest
+
+
+def keep_progress(fence: int, reports: Iterable[Report]) -> None:
+    """Record steps that generations reported, all in one transaction."""
     with fenced(fence):
-        _keep(training, generation, points)
+        _keep(reports)
 
 
-def report(generation: Generation, points: Iterable[Point]) -> Generation:
+def report(generation: Generation, points: Collection[Point]) -> Generation:
     """Record steps that a program reported by itself; they change neither a state nor anything of the market.
 
     Raises
@@ -230,23 +254,23 @@ def report(generation: Generation, points: Iterable[Point]) -> Generation:
         held = Generation.objects.select_for_update(of=("self",)).select_related("training").get(pk=generation.pk)
         if held.state == GenerationState.ENDED:
             raise WrongState("This generation of the training has ended.")
-        _keep(held.training, held, points)
+        _keep([Report(held.training, held, points)])
     return held
 
 
-def _keep(training: Training, generation: Generation, points: Iterable[Point]) -> None:
-    of = {point.step: point for point in points}
-    if not of:
-        return
-    at = clock.now()
-    rows = [
-        Progress(generation=generation, step=step, loss=point.loss, seconds=point.seconds, at=at)
-        for step, point in sorted(of.items())
-    ]
-    last = rows[-1]
+def _keep(reports: Iterable[Report]) -> None:
+    at, rows, trainings = clock.now(), [], []
+    for training, generation, points in reports:
+        of = {point.step: point for point in points}
+        rows += [
+            Progress(generation=generation, step=step, loss=point.loss, seconds=point.seconds, at=at)
+            for step, point in sorted(of.items())
+        ]
+        if of:
+            training.step, training.loss = rows[-1].step, rows[-1].loss
+            trainings.append(training)
     Progress.objects.bulk_create(rows, ignore_conflicts=True)
-    Training.objects.filter(pk=training.pk).update(step=last.step, loss=last.loss)
-    training.step, training.loss = last.step, last.loss
+    update_rows(trainings, ["step", "loss"])
 
 
 def files_of(training: Training) -> JobFiles:

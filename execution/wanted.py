@@ -9,7 +9,7 @@ from auctions.readings import queues
 from cluster import clock
 from cluster.models import ClockKind, Cluster, MachineRole
 from execution.models import ProcessRole
-from execution.steps import Machines, Wanted, merged
+from execution.steps import Allocation, Machines, Wanted, merged
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 """States of bids that hold machines now or later."""
@@ -59,21 +59,67 @@ class Held:
     end: float
 
 
+@dataclass(frozen=True)
+class Span:
+    """The machines that a bid holds in a part of a slot or in several slots."""
+
+    allocation: Allocation
+    until: float
+    """End, slots."""
+    last: bool
+    """Whether the bid holds nothing afterwards."""
+
+    def on_the_wall(self, time: Timeline) -> Wanted:
+        """Return this with its end in seconds since 1970."""
+        return Wanted(self.allocation, time.wall(self.until), self.last)
+
+
 def wanted_now(held: Iterable[Held], time: Timeline) -> dict[int, Wanted]:
     """Return what each bid holds now, and until when it holds exactly this, by key of the bid."""
+    return {bid: span.on_the_wall(time) for bid, span in spans_at(held, time.at).items()}
+
+
+def spans_at(held: Iterable[Held], at: float) -> dict[int, Span]:
+    """Return what each bid holds at a time in slots, by key of the bid."""
     of: dict[int, list[Held]] = defaultdict(list)
     for one in held:
-        if one.end > time.at:
+        if one.end > at:
             of[one.bid].append(one)
-    found: dict[int, Wanted] = {}
+    found: dict[int, Span] = {}
     for bid, mine in of.items():
-        now = merged(one.machines for one in mine if one.start <= time.at)
+        now = merged(one.machines for one in mine if one.start <= at)
         if not now:
             continue
-        times = sorted({edge for one in mine for edge in (one.start, one.end) if edge > time.at})
+        times = sorted({edge for one in mine for edge in (one.start, one.end) if edge > at})
         until = next(edge for edge in times if _at(mine, edge) != now)
-        found[bid] = Wanted(now, time.wall(until), last=until == times[-1])
+        found[bid] = Span(now, until, last=until == times[-1])
     return found
+
+
+class Holdings:
+    """The machines that bids of markets hold now.
+
+    Promises are read again when the market or the slot is another one.
+    """
+
+    def __init__(self) -> None:
+        self._promised: dict[int, tuple[tuple[int, ...], list[Held], dict[int, Span]]] = {}
+
+    def wanted(self, market: Market, time: Timeline) -> dict[int, Wanted]:
+        """Return what each bid holds now; the row of the market is that of the version that this block reads."""
+        held, spans = self._promises(market, time)
+        if queued := held_in_queues(market, time):
+            return wanted_now(held + queued, time)
+        return {bid: span.on_the_wall(time) for bid, span in spans.items()}
+
+    def _promises(self, market: Market, time: Timeline) -> tuple[list[Held], dict[int, Span]]:
+        # Promises begin and end with slots, so nothing changes within a slot while the market does not.
+        version = market.version, market.ledger_version, market.slot, time.slot
+        known = self._promised.get(market.pk)
+        if known is None or known[0] != version:
+            held = held_by_promise(market, time)
+            known = self._promised[market.pk] = version, held, spans_at(held, time.at)
+        return known[1], known[2]
 
 
 def _at(held: Iterable[Held], slot: float) -> tuple[Machines, ...]:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ class Found:
     locked: bool = False
     """Whether its shim lives; False if it was not looked for, since the process has not started or has ended."""
 
-    @property
+    @cached_property
     def seen(self) -> Seen:
         """The process, as an engine sees it that has no other source."""
         if self.exit is not None:

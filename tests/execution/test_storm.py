@@ -34,6 +34,7 @@ def test_nothing_runs_twice_outside_its_slots_or_for_ever(engine: str, tmp_path:
     command = [sys.executable, "manage.py", "shell", "-c", f"from tests.execution.storm import main; main(*{given})"]
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    print(engine, given, done.stdout.splitlines()[-1])
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["faults"] == faults
     assert figures["left"] == 0
