@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 from typing import IO, cast
 
@@ -122,6 +123,8 @@ def compiled(policies: Iterable[str], *, root: Path) -> Iterator[None]:
         subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
         for _ in range(min(SIDE_BY_SIDE, len(parts)))
     ]
+    for child in children:
+        Thread(target=child.wait, name="compiling", daemon=True).start()  # none stays as a zombie
     try:
         yield
     finally:
