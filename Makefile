@@ -8,14 +8,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Modules are compiled when they are first imported: of plotly's thousands that is a few.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-# Three more than there are cores, up to eight: many tests wait for processes of their own.
+# Two more than there are cores, up to eight: many tests wait for processes of their own.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 5 ] && expr $(CORES) + 3 || echo 8)
+PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 6 ] && expr $(CORES) + 2 || echo 8)
 VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test tests check quick lint kernels system up-slurm testbed bench mutants soak soak-demo load lock
+.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -83,12 +83,8 @@ check:
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
-# The linters run beside the first tests, which wait for browsers and servers.
 test:
-	@$(MAKE) --no-print-directory --jobs 3 system kernels $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs 2 lint tests
-
-tests: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 3 system lint kernels
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 up-slurm: $(VENV)/.run
