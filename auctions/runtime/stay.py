@@ -32,6 +32,8 @@ from cluster.database.prepared import Prepared
 
 POLL_S: Final = 0.005
 """Time between two looks for bids where none wait."""
+EMBEDDED_POLL_S: Final = 0.02
+"""The same on the machine that also serves the pages."""
 LINGER_S: Final = 0.5
 """Time without bids after which a worker leaves a market."""
 LONGEST_S: Final = 20.0
@@ -123,7 +125,7 @@ class _Stay:
         """Decide a batch of the market whose turn it is, or rest for a moment if none has bids."""
         market_id = next((known for known in self._busy if known in seen), None)
         if market_id is None:
-            sleep(POLL_S)
+            sleep(EMBEDDED_POLL_S if settings.EMBEDDED else POLL_S)
             return
         processed = None
         with errors_logged(f"deciding bids of market {market_id}"):
