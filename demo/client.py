@@ -25,11 +25,6 @@ class Refused(Exception):
     """The server answered with a problem document."""
 
 
-def token(base: str, *, username: str, password: str) -> str:
-    """A token for later calls."""
-    return str(_post(f"{base}/api/v1/token", {"username": username, "password": password}, {})["token"])
-
-
 def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0) -> Json:
     """Send one bid; sending it again after no answer is safe, for its key comes with it."""
     headers = {"Authorization": f"Token {token}", "Idempotency-Key": offer.key}

@@ -2,9 +2,9 @@
 
 `python -m auctions.kernels.compiling rigid.search rigid.tables` writes a line of JSON for each part that is stored on
 disk, and `{"ready": true}` when all are. If several such processes run, each takes a part that no other process
-compiles at the moment, and waits for the others at the end. With `--follow` as the first argument it takes the parts in
-their order and waits for each, so that it comes last. A process that only waits, or finds its parts on disk, does not
-load the compiler.
+compiles at the moment, and waits for the others at the end. With `--follow` as the first argument it comes last: it
+compiles only what no other process compiles. A process that only waits, or finds its parts on disk, does not load the
+compiler.
 """
 
 import fcntl
@@ -19,6 +19,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from time import sleep
 
 SELDOM = (100_000, 50, 1000)
 """Thresholds of the garbage collector (`gc.set_threshold`): with the default ones it takes 10% of compile time."""
@@ -31,6 +32,8 @@ OF_A_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer"
 
 FOLLOW = "--follow"
 """The first argument of a process that waits for others that compile the same parts."""
+LOOK_S = 0.1
+"""Seconds between two looks of that process at the disk."""
 
 
 def command(arguments: Iterable[str]) -> tuple[str, ...]:
@@ -120,13 +123,17 @@ def compile_all(parts: Iterable[str]) -> None:
 
 
 def follow(parts: Iterable[str]) -> Iterator[str]:
-    """Wait for each of these parts in their order, and compile it if no other process has; yield its name."""
-    for part in parts:
-        with turn(part, wait=True):
-            pass
-        if not is_kept(part):
-            compile_part(part)
-        yield part
+    """Wait for each of these parts, and compile the first one that is missing if no other process does; yield its name.
+
+    Other processes take parts in the same order, so the first that is missing is one that they compile.
+    """
+    left = list(parts)
+    while left:
+        done = [part for part in left if is_kept(part)] or [part for part in left[:1] if compile_part(part, wait=False)]
+        yield from done
+        left = [part for part in left if part not in done]
+        if left and not done:
+            sleep(LOOK_S)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -328,6 +328,18 @@ def test_a_process_that_follows_compiles_nothing_that_another_one_compiles(
     assert capfd.readouterr().out.splitlines() == ['{"part": "queues"}', '{"part": "fluid"}', '{"ready": true}']
 
 
+def test_a_process_that_follows_reports_a_later_part_while_an_earlier_one_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    with compiling.turn("planner", wait=True):
+        (tmp_path / "queues.kept").write_text(compiling.made_of())
+        following = compiling.follow(["planner", "queues"])
+        assert next(following) == "queues"
+        (tmp_path / "planner.kept").write_text(compiling.made_of())
+        assert list(following) == ["planner"]
+
+
 def test_a_worker_beside_a_server_has_one_process_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[tuple[str, ...]] = []
 

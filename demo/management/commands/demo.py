@@ -119,9 +119,7 @@ class Command(BaseCommand):
             server.open()
             base = server.base
             self._greet(base, scenarios, markets, known, once=options["once"])
-            tokens = {
-                name: client.token(base, username=name, password=known[name]) for name in ("bidder", *world.OTHERS)
-            }
+            tokens = world.tokens()
             streams = []
             for scenario in scenarios:
                 market = markets[scenario.name]
