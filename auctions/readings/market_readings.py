@@ -53,6 +53,15 @@ __all__ = [
 
 
 _CERTIFICATE = Prepared(lambda market: Certificate.objects.filter(market=market)[:1], int)
+_POLICY = Prepared(lambda pk: PolicyVersion.objects.filter(pk=pk), int)
+_HOLDINGS = Prepared(
+    lambda market, start, end: Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start).values_list(
+        "server_id", "machine_type_id", "count", "start", "end"
+    ),
+    int,
+    int,
+    int,
+)
 
 
 @one_version()
@@ -63,7 +72,7 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
     """
     seen = market_snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
-    policy = PolicyVersion.objects.get(pk=book.policy_id)
+    (policy,) = _POLICY(book.policy_id)
     capacity = book.snapshot.inventory.capacity
     used = _units(market, book.snapshot, start=moment.slot, end=moment.slot + 1)[0]
     prices = book.prices()[0]
@@ -252,8 +261,7 @@ def _window(market: Market, start: int, end: int) -> tuple[int, int]:
 
 
 def _units(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> Ints:
-    rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
-    holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
+    holdings = [Holding(*row) for row in _HOLDINGS(market.pk, start, end)]
     queued = queue_readings.stretches(market, start=start, end=end)
     units: Ints = units_held(snapshot, holdings, start=start, end=end)
     if queued:

@@ -48,6 +48,7 @@ _summaries: Recent[tuple[UUID, int, int, int, bool], Summary] = Recent(64)
 are present ones.
 """
 
+_LAST = Prepared(lambda market: Publication.objects.filter(market=market).order_by("-version")[:1], int)
 _OF_OTHERS = Prepared(
     lambda market, viewer: Bid.objects.filter(market=market).exclude(owner=viewer).order_by().values_list("pk")[:1],
     int,
@@ -74,7 +75,7 @@ def standing_wait(market: Market, viewer: User) -> float | None:
     """
     if sees_all(market, viewer):
         return _median_wait(market, owners=1)
-    last = Publication.objects.filter(market=market).order_by("-version").first()
+    last = _LAST.first(market.pk)
     return None if last is None else last.figures.get(STANDING_WAIT)
 
 
@@ -112,7 +113,7 @@ def sees_all(market: Market, viewer: User) -> bool:
 
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     """Return slot and figures of the last publication; before the first, those of the market when it opened, empty."""
-    last = Publication.objects.filter(market=market).order_by("-version").first()
+    last = _LAST.first(market.pk)
     nothing = _of_no_bids()
     if last is not None:
         return last.slot, nothing | {name: last.figures[name] for name in last.figures if name != STANDING_WAIT}
@@ -133,11 +134,9 @@ def summary(market: Market, viewer: User) -> Summary:
     """
     seen, present = market_snapshot(market), sees_all(market, viewer)
     key = (seen.market.token, seen.market.version, seen.moment.slot, seen.moment.now, present)
-    found = _summaries.get(key)
-    if found is None:
-        found = market_readings.summary(market, published=None if present else _latest(market))
-        _summaries.store(key, found)
-        return found
+    found = _summaries.made_once(
+        key, lambda: market_readings.summary(market, published=None if present else _latest(market))
+    )
     bound = market_readings.bound(market) if present else None
     return replace(found, read_at=seen.moment.wall, is_open=seen.market.is_open, bound=bound)
 

@@ -12,6 +12,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, Preemption, PsAssignment, QueuedChunks, Segment
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.queue_rows import joined
+from cluster.database.prepared import Prepared
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
 from scheduling.model.types import Ints
@@ -50,10 +51,13 @@ class Displacement:
     worker: int
 
 
+_QUEUED = Prepared(lambda market: QueuedChunks.objects.filter(bid__market=market).values_list("pk")[:1], int)
+
+
 @one_version()
 def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     """Return what workers do for all bids in slots [start, end), sorted by bid and worker; empty without queues."""
-    if not QueuedChunks.objects.filter(bid__market=market).exists():
+    if not _QUEUED(market.pk):
         return ()
     past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")

@@ -8,6 +8,7 @@ Decisions have their own book, which changes. Readers share books that never cha
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import itemgetter
 from threading import Lock
 from uuid import UUID
@@ -22,6 +23,7 @@ from auctions.models import Bid, BidState, Commitment, Event, EventKind, Market,
 from auctions.state import queue_rows
 from auctions.state.history import realigned, recorded_history
 from auctions.state.queue_rows import RecordedWork
+from cluster.database.prepared import Prepared
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import HISTORY, Book, Job
@@ -378,10 +380,8 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
     """Apply what other processes decided since; return False if the book has to be rebuilt."""
     if book.version >= market.ledger_version:
         return book.version == market.ledger_version
-    missed = Event.objects.filter(market=market, version__gt=book.version, kind__in=MOVES_THE_LEDGER)
-    most = max(CATCH_UP_EVENTS, len(book.running.jobs) // JOBS_PER_EVENT)
-    related = ("bid__decision", "bid__first_decision")
-    events = list(missed.order_by("version").select_related(*related)[: most + 1])
+    most = CATCH_UP_EVENTS * max(1, len(book.running.jobs) // (JOBS_PER_EVENT * CATCH_UP_EVENTS))
+    events = _missed(most)(market.pk, book.version)
     if len(events) > most or not CAUGHT_UP.issuperset(event.kind for event in events):
         return False
     for event in events:
@@ -400,6 +400,18 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
     book.running.ran.clear()  # the other process has written it
     book.version = market.ledger_version
     return True
+
+
+@cache
+def _missed(most: int) -> Prepared[Event]:
+    """Return the query for the events of a market after a version that change the ledger, one more than `most`."""
+    moves = Event.objects.filter(kind__in=sorted(MOVES_THE_LEDGER)).order_by("version")
+    related = ("bid__decision", "bid__first_decision")
+    return Prepared(
+        lambda market, version: moves.filter(market=market, version__gt=version).select_related(*related)[: most + 1],
+        int,
+        int,
+    )
 
 
 def _receipt_of(event: Event, bid: Bid) -> tuple[str, bool]:

@@ -37,6 +37,7 @@ class MarketSnapshot:
 
 
 _NAMED = Prepared(lambda name: Market.objects.select_related("cluster").filter(cluster__name=name)[:1], str)
+_BY_KEY = Prepared(lambda market: Market.objects.select_related("cluster").filter(pk=market), int)
 _snapshots: ContextVar[dict[int, MarketSnapshot] | None] = ContextVar("snapshots", default=None)
 
 
@@ -74,6 +75,6 @@ def market_snapshot(market: Market) -> MarketSnapshot:
     if known is None:
         raise RuntimeError("a snapshot of a market is taken within `one_version()`")
     if market.pk not in known:
-        fresh = Market.objects.select_related("cluster").get(pk=market.pk)
+        (fresh,) = _BY_KEY(market.pk)
         known[market.pk] = MarketSnapshot(fresh)
     return known[market.pk]

@@ -1,7 +1,7 @@
 """A memory of the results that were used last in this process, safe for its threads."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,8 @@ class Recent(Generic[K, V]):
     def __init__(self, size: int) -> None:
         self.size = size
         self._values: OrderedDict[K, V] = OrderedDict()
+        self._making: dict[K, Lock] = {}
+        """Locks of the keys whose values are being made."""
         self._guard = Lock()
 
     def __len__(self) -> int:
@@ -31,6 +33,21 @@ class Recent(Generic[K, V]):
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
+
+    def made_once(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key, which the first thread that asks makes and stores; others wait for it."""
+        with self._guard:
+            making = self._making.setdefault(key, Lock())
+        try:
+            with making:
+                found = self.get(key)
+                if found is None:
+                    found = make()
+                    self.store(key, found)
+                return found
+        finally:
+            with self._guard:
+                self._making.pop(key, None)
 
     def store(self, key: K, value: V) -> None:
         """Store a value, and drop those that were not used for the longest time."""
