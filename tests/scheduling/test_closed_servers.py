@@ -170,3 +170,10 @@ def test_a_promise_is_kept_on_open_servers_by_the_slot_promised(name: str, seed:
         after = run.book.jobs[job.bid.id]
         assert [p for p in after.held if p.start < 1] == list(lost.held)
         assert work_done(job.bid, after.held, until=schedule.completion) == job.bid.work
+
+
+def test_what_is_released_on_a_closed_server_can_be_sold_before_it_closes_only() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=8, closed=(3, None))
+    across, behind = (held(start=start, end=6, server=0, count=1).placements[0] for start in (1, 4))
+    elsewhere = held(start=1, end=6, server=1, count=1).placements[0]
+    assert list(ledger.sellable([across, behind, elsewhere])) == [across.until(3), elsewhere]

@@ -9,10 +9,11 @@ import pytest
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import Book
+from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Constant, Linear, Sigmoid, Step
 from scheduling.policies.oasis import Oasis
-from scheduling.pricing.paper import paper_bounds
+from scheduling.pricing.paper import etas_by_resource, paper_bounds
 from tests.scheduling.test_oasis import INVENTORY, ONE, bid
 
 
@@ -58,3 +59,40 @@ def test_without_a_past_the_priors_are_the_price_of_all_there_is() -> None:
     new = Oasis(price="paper", initial_low=1.0, initial_high=2.0).price_function(book)
     assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
     assert np.exp(np.add(new.log_scale, new.log_growth)) == pytest.approx([2 / 3, 2 / 4])
+
+
+def test_the_time_at_which_a_bid_comes_changes_no_bound() -> None:
+    later = 5
+    at_once = paper_bounds([bid(Step(9.0, 3.0)), bid(Linear(8.0, 1.0))], INVENTORY, start=0, end=6)
+    moved = [bid(Step(9.0, 3.0), arrival=later), bid(Linear(8.0, 1.0), arrival=later)]
+    assert paper_bounds(moved, INVENTORY, start=later, end=6 + later) == at_once
+
+
+def test_a_resource_for_which_nobody_offered_has_one_price() -> None:
+    two = Inventory(
+        resources=("gpu", "memory", "vcpu"),
+        servers=("workers", "ps"),
+        cloud=(False, False),
+        capacity=np.array([[2, 4, 0], [0, 0, 4]], dtype=np.int64),
+        workers=(MachineType("worker", (1, 1, 0), ONE),),
+        parameter_servers=(MachineType("ps", (0, 0, 2), ONE),),
+    )
+    offers = np.array([[4.0, 0.0, 2.0]] * 8)
+    past = Book(now=0, ledger=Ledger(two, start=0, slots=4), history=offers, decided=len(offers))
+    prices = Oasis(price="paper", refit_every=1).price_function(past)
+    assert prices.log_growth[0] > 0
+    assert prices.log_growth[1] == 0
+
+
+@pytest.mark.parametrize("demands", [[(1, 1)], [(1, 0), (1, 0)]])
+def test_an_eta_for_each_type_needs_a_resource_for_each_type(demands: list[tuple[int, int]]) -> None:
+    sharing = Inventory(
+        resources=("gpu", "memory"),
+        servers=("s",),
+        cloud=(False,),
+        capacity=np.array([[4, 4]], dtype=np.int64),
+        workers=tuple(MachineType(f"w{i}", demand, ONE) for i, demand in enumerate(demands)),
+        parameter_servers=(),
+    )
+    with pytest.raises(InvalidField, match="expected a resource for each machine type with given etas"):
+        etas_by_resource((2.0,) * len(demands), (), sharing)

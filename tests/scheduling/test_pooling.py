@@ -150,3 +150,10 @@ def test_a_pool_is_forgotten_whole(name: str) -> None:
         other[cut] *= 9.0
         one, two = (prices_of(name, o[:decided], owners[:decided]) for o in (offers, other))
         assert one == two
+
+
+def test_pools_that_are_kept_for_the_next_decision_cannot_be_changed() -> None:
+    offers, owners = np.full((8, 1), 2.0), np.arange(8)
+    for found in pooled(offers, np.full(8, 3.0), owners, block=8):
+        with pytest.raises(ValueError, match="read-only"):
+            found[0] = 1.0

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from scheduling.best_response.base import slots_ahead
 from scheduling.model.errors import InvalidField
-from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, eta_prices, reserve_prices
+from scheduling.pricing.price_function import LARGEST_LOG, LONGEST_DISCOUNT, PriceFunction, eta_prices, reserve_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
 
@@ -101,3 +103,10 @@ def test_the_greatest_price_is_allowed_and_none_above_it() -> None:
     PriceFunction(name="x", log_scale=(LARGEST_LOG,), log_growth=(0.0,), offset=(0,))
     with pytest.raises(InvalidField):
         PriceFunction(name="x", log_scale=(np.nextafter(LARGEST_LOG, np.inf),), log_growth=(0.0,), offset=(0,))
+
+
+def test_the_longest_discount_is_allowed_and_no_longer_one() -> None:
+    for function, most in ((reserve_prices([2.0], [8.0]), LONGEST_DISCOUNT), (eta_prices([16.0]), 1)):
+        assert replace(function, discounted_slots=most).discounted_slots == most
+        with pytest.raises(InvalidField, match=f"discounted_slots: expected 0 to {most}, got {most + 1}"):
+            replace(function, discounted_slots=most + 1)

@@ -58,3 +58,8 @@ def test_without_a_past_the_priors_are_the_price_of_all_there_is() -> None:
 
 def test_both_priors_and_both_quantiles_may_be_the_same() -> None:
     Dps(initial_low=2.0, initial_high=2.0, reserve_quantile=0.5, full_quantile=0.5)
+
+
+def test_what_nobody_offered_for_costs_the_same_in_each_slot_ahead() -> None:
+    for_workers_only = book(history=[[4.0, 0.0]] * 12)
+    assert Dps(refit_every=1, sooner=0.25).price_function(for_workers_only).per_slot_ahead == (1.0, 0.0)

@@ -162,3 +162,18 @@ def test_slots_that_do_not_run_from_arrival_to_start_to_completion_are_a_mistake
         book.apply_decision(late, decision, bound=False)
     assert not book.jobs
     assert not book.ledger.used.any()
+
+
+def test_only_jobs_with_a_promised_slot_are_bound_or_freed() -> None:
+    book = RunningBook(Ledger(ONE, start=0, slots=20))
+    for name, start, due, bound in (("promised", 0, 9, False), ("rigid", 4, None, True), ("queued", 8, None, False)):
+        held = tuple(alone(start, 4).placements)
+        book._put(Job(bid(name, 0, 4), held=held, completion=start + 4, bound=bound, due=due))
+    book.bind(True)
+    assert [(job.bid.id, job.bound) for job in book.jobs.values()] == [
+        *(("promised", True), ("rigid", True), ("queued", False))
+    ]
+    book.bind(False)
+    assert [(job.bid.id, job.bound) for job in book.jobs.values()] == [
+        *(("promised", False), ("rigid", True), ("queued", False))
+    ]
