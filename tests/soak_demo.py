@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,8 +85,8 @@ class Soak:
 
     seconds: float
     answers: list[Answer] = field(default_factory=list)
-    memory: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds after the beginning, and MB that the server's processes hold."""
+    memory: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    """Seconds after the beginning, and MB that each of the server's processes holds."""
     cpu_s: dict[str, float] = field(default_factory=dict)
     """Processor time of the server's processes, by name."""
     bids: int = 0
@@ -101,7 +101,7 @@ class Soak:
     @property
     def growth(self) -> float:
         """Growth of the memory over the later half, by linear regression, relative to its level then."""
-        later = [(at, mb) for at, mb in self.memory if at >= self.seconds / 2]
+        later = [(at, sum(mb.values())) for at, mb in self.memory if at >= self.seconds / 2]
         if len(later) < 2:
             return 0.0
         at, mb = np.array(later).T
@@ -141,8 +141,10 @@ class Soak:
         used = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in self.cpu_s.items())
         yield f"processor time in {self.seconds:.0f} s: {used}; {self.bids} bids came by {BULK}"
         steps = self.memory[:: max(1, len(self.memory) // 8)]
-        course = ", ".join(f"{mb:.0f}" for _, mb in [*steps, *self.memory[-1:]])
-        yield f"memory: {course} MB; {self.growth:+.1%} over the later half"
+        for name in self.cpu_s:
+            course = ", ".join(f"{mb[name]:.0f}" for _, mb in [*steps, *self.memory[-1:]])
+            yield f"memory of {name}: {course} MB"
+        yield f"memory of all: {self.growth:+.1%} over the later half"
 
 
 def _row(name: str, answers: Sequence[Answer]) -> str:
@@ -258,9 +260,10 @@ def _check_health(visitor: Visitor, until: threading.Event) -> None:
         visitor.ask("/healthz")
 
 
-def _measure(processes: Collection[int], found: Soak, began: float, until: threading.Event) -> None:
+def _measure(processes: Mapping[str, int], found: Soak, began: float, until: threading.Event) -> None:
     while not until.wait(MEMORY_EVERY_S):
-        found.memory.append((time.monotonic() - began, sum(map(_memory_mb, processes))))
+        held = {name: _memory_mb(pid) for name, pid in processes.items()}
+        found.memory.append((time.monotonic() - began, held))
 
 
 def _memory_mb(process: int) -> float:
@@ -327,7 +330,7 @@ def watch(world: Demo, *, seconds: float) -> Soak:
     visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
     visitors["bulk"].take_token("ada", world.passwords["ada"])
     work: list[Callable[[], None]] = [
-        partial(_measure, world.server.values(), found, began, until),
+        partial(_measure, world.server, found, began, until),
         partial(_check_health, visitors["health"], until),
         partial(_bulk, visitors["bulk"], found, world.bodies, until),
     ]

@@ -126,7 +126,9 @@ def test_a_late_hundredth_of_the_answers_is_a_problem_of_a_long_run() -> None:
 
 def test_memory_that_grows_over_the_later_half_of_a_long_run_is_a_problem() -> None:
     fine, times = [Answer("/", 200, 0.1, 1.0)], range(0, 480, 2)
-    level = Soak(480.0, fine, [(at, 300.0 + min(at, 200)) for at in times])
-    grows = Soak(480.0, fine, [(at, 300.0 + at / 6) for at in times])  # by 40 MB in four minutes
+    level = Soak(480.0, fine, [(at, {"web": 200.0, "worker": 100.0 + min(at, 200)}) for at in times])
+    grows = Soak(
+        480.0, fine, [(at, {"web": 200.0 + at / 6, "worker": 100.0}) for at in times]
+    )  # by 40 MB in four minutes
     assert level.problems() == []
     assert any("memory grows" in problem for problem in grows.problems())
