@@ -141,6 +141,7 @@ AREAS: Final = {
             "tests/auctions/test_wake.py",
             "tests/cluster/test_lock_watch.py",
             "tests/auctions/test_queues.py",
+            "tests/auctions/test_standing_bids.py",
         ),
         3,
     ),
@@ -158,6 +159,7 @@ AREAS: Final = {
             "tests/auctions/api/test_quarantined.py",
             "tests/auctions/test_quarantine.py",
             "tests/auctions/test_planning_failures.py",
+            "tests/auctions/test_early_completion.py",
             "tests/auctions/test_decision_queue.py::test_a_full_market_rejects_with_a_counter_offer",
             *(
                 f"tests/auctions/test_outages.py::{name}"

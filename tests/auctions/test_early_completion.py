@@ -114,6 +114,14 @@ def test_only_a_running_job_ends_early(market: Market, alice: User) -> None:
     assert not Event.objects.filter(kind=EventKind.COMPLETED).exists()
 
 
+def test_what_counts_is_the_jobs_row_and_not_an_object_read_before(market: Market, alice: User) -> None:
+    before = submit(market, alice, epochs=8)
+    decision_queue.process_pending(market.pk)
+    run_to(market, 250.0)
+    assert before.state == BidState.SUBMITTED
+    assert complete_job(before).state == BidState.COMPLETED
+
+
 def test_a_job_whose_last_slot_has_passed_was_not_early(market: Market, alice: User) -> None:
     bid = running(market, alice)
     set_time(market, 100.0 * (bid.completion_slot or 0))

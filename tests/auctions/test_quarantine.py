@@ -11,7 +11,7 @@ from django.db import IntegrityError, OperationalError
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import CannotDecide, WrongState
-from auctions.engine import outcomes
+from auctions.engine import decision_queue, outcomes
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -95,12 +95,17 @@ def test_the_summary_counts_quarantined_bids(faulty: Market, alice: User) -> Non
     assert seen.submitted == seen.admitted + seen.rejected + seen.undecided + seen.withdrawn + seen.quarantined
 
 
-def test_a_quarantined_bid_put_back_is_decided_before_later_ones(faulty: Market, alice: User) -> None:
+def test_a_quarantined_bid_put_back_is_decided_before_later_ones(
+    faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, late = bid(faulty, alice, UNLUCKY), bid(faulty, alice)
     process_pending(faulty)
     change_policy(faulty, name="dps", parameters={}, by=None)
     waiting = bid(faulty, alice)
+    woken: list[int] = []
+    monkeypatch.setattr(decision_queue, "wake", woken.append)
     retry_bid(first)
+    assert woken == [faulty.pk]
     assert states(faulty) == ["submitted", "running", "submitted"]
     process_pending(faulty)
     decided = Event.objects.filter(kind__in=(EventKind.ADMITTED, EventKind.REJECTED)).order_by("version")
@@ -168,6 +173,25 @@ def test_errors_of_the_database_and_the_machine_are_passed_on_and_the_bid_decide
     assert process_pending(faulty) == 1
     assert states(faulty) == ["running"]
     assert_clean(faulty)
+
+
+def test_a_bid_withdrawn_between_the_failure_and_the_quarantine_is_not_quarantined_and_nor_is_the_next(
+    faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlucky, late = bid(faulty, alice, UNLUCKY), bid(faulty, alice)
+    quarantine = decision_queue._quarantine
+
+    def too_late(failed: Bid, *arguments: Any, **keywords: Any) -> None:
+        withdraw_bid(failed)
+        quarantine(failed, *arguments, **keywords)
+
+    monkeypatch.setattr(decision_queue, "_quarantine", too_late)
+    process_pending(faulty)
+    process_pending(faulty)
+    assert states(faulty) == ["withdrawn", "running"]
+    assert not Event.objects.filter(kind=EventKind.QUARANTINED).exists()
+    late.refresh_from_db()
+    assert unlucky.sequence < late.sequence
 
 
 def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_for_the_next(

@@ -1,6 +1,7 @@
 """Standing bids: rejected bids that are tried again when slots begin."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import WrongState
 from auctions.domain.policy_errors import policy_errors
-from auctions.engine import decision_queue, standing
+from auctions.engine import decide, decision_queue, standing
 from auctions.engine.decide import decide_again
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
@@ -123,8 +124,9 @@ def receipt(bid: Bid) -> Decision:
 
 
 def test_a_bid_rejected_for_lack_of_room_stands_and_is_admitted_at_its_next_turn_once_there_is_room(
-    market: Market, alice: User, bob: User
+    market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(decide, "perf_counter", count(0.0, 0.25).__next__)
     taken = filled(market, alice)
     bid = stands(market, bob)
     assert (bid.stands_until, bid.tried_slot) == (HORIZON // 2, 0)
@@ -144,6 +146,7 @@ def test_a_bid_rejected_for_lack_of_room_stands_and_is_admitted_at_its_next_turn
     assert (bid.tries, bid.tried_slot) == (2, 8)
     record, event = bid.decision, Event.objects.get(bid=bid, kind=EventKind.ADMITTED)
     assert (record.version, record.slot, record.stood_from) == (event.version, 8, 0)
+    assert record.latency_ms == 250.0
     assert (bid.start_slot or 0) >= 8
     assert (bid.value, bid.payment) == (50.0, 0.0), "an idle cluster costs nothing at these prices"
     assert_sound(market)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
 from auctions.engine import decision_queue
@@ -160,6 +161,13 @@ def test_the_rule_is_the_permission_to_change_clusters_however_it_is_held(
         alice.user_permissions.add(permission)
     alice.user_permissions.add(Permission.objects.get(content_type__app_label="auctions", codename="change_market"))
     assert is_operator(alice) is alice.has_perm("cluster.change_cluster") is (codename == "change_cluster")
+
+
+def test_a_permission_of_the_same_name_on_something_else_makes_nobody_an_operator(db: None) -> None:
+    alice = make_user("alice")
+    market = ContentType.objects.get(app_label="auctions", model="market")
+    alice.user_permissions.add(Permission.objects.create(content_type=market, codename="change_cluster", name="other"))
+    assert not is_operator(alice)
 
 
 def test_an_operator_who_is_not_active_is_none(market: Market) -> None:

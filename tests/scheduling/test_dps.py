@@ -102,6 +102,15 @@ def test_the_counter_offer_of_a_small_case_is_the_cost_itself() -> None:
     assert (decision.counter.latest_start, decision.counter.completion) == (4, 8)
 
 
+def test_a_bid_that_states_what_it_would_pay_gains_nothing_and_is_rejected() -> None:
+    policy = Dps(initial_low=2.0, initial_high=2.0)
+    payment = policy.decide(bid(Constant(1000.0)), book()).payment
+    assert payment > 0
+    rejected = policy.decide(bid(Constant(payment)), book())
+    assert (rejected.admitted, rejected.reason) == (False, Reason.PRICE)
+    assert policy.decide(bid(Constant(payment + 0.01)), book()).admitted
+
+
 def test_value_per_unit_slot_is_the_greatest_over_the_number_of_workers() -> None:
     # Linear 12 - 2 d: one worker 4 slots is worth 4, two workers 2 slots 8; both hold 4 worker-slots.
     assert density(bid(Linear(12, 2)), INVENTORY, horizon=8) == (8 / 4, 8 / 2)
