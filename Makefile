@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick lint kernels system up-slurm testbed bench mutants soak soak-demo load lock
+.PHONY: help demo demo-reset serve test check quick lint style contracts types kernels bytecode system up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -62,16 +62,28 @@ serve: $(VENV)/.run
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@exec $(BIN)/python manage.py serve $(if $(PORT),--port $(PORT))
 
-lint: $(VENV)/.dev
+# Apart, so that `make --jobs` runs them side by side.
+lint: style contracts types
+
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
 	$(BIN)/mypy .
 
 # Compiled before any test, else each of its processes would compile, and at the same time: on one core while the other
 # installs what only tests need, then lints.
 kernels: $(VENV)/.run
 	@$(BIN)/python -m tests.kernels
+
+# The bytecode of the tests, made once: in a fresh clone each process of pytest would make it, five seconds of a core.
+# A module that cannot be imported is reported by the tests themselves.
+bytecode: $(VENV)/.dev
+	@$(BIN)/python -m pytest --collect-only --quiet > /dev/null || true
 
 system:
 	@.ci/system
@@ -84,7 +96,7 @@ quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
 test:
-	@$(MAKE) --no-print-directory --jobs 3 system lint kernels
+	@$(MAKE) --no-print-directory --jobs 4 system lint kernels bytecode
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 up-slurm: $(VENV)/.run

@@ -597,9 +597,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies side by side")
     parser.add_argument("--least", type=float, default=0.9, help="share that has to be killed (default: 0.9)")
     parser.add_argument("--area", action="append", choices=list(AREAS), help="only this one; may be repeated")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="only those that survived by this output of a run")
     asked = parser.parse_args()
     names = [name for name in AREAS if name in (asked.area or AREAS)]
     drawn = draw(asked.count, asked.seed, names)
+    if asked.again:
+        before = asked.again.read_text()
+        drawn = [mutant for mutant in drawn if f"{mutant.shown((ROOT / mutant.path).read_bytes())}\n" in before]
+        names = [name for name in names if any(mutant.area == name for mutant in drawn)]
     began = monotonic()
     fates = try_all(drawn, names, jobs=asked.jobs, seed=asked.seed)
     rows = Counter((mutant.area, fate) for mutant, fate in zip(drawn, fates, strict=True))

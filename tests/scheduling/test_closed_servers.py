@@ -63,6 +63,8 @@ def test_it_stays_closed_as_slots_pass_and_in_copies(slots: list[int], first: in
 def test_a_closed_slot_is_neither_sold_nor_for_sale() -> None:
     ledger = Ledger(INVENTORY, start=0, slots=8, closed=(2, None))
     ledger.commit(held(start=0, end=4, server=1, count=1))
+    sold, sellable = ledger.sold(2)
+    assert sellable.tolist() == (2 * INVENTORY.capacity.sum(axis=0)).tolist(), "it closes later"
     sold, sellable = ledger.sold(4)
     assert sold[0] == 4
     assert sellable.tolist() == (4 * INVENTORY.capacity.sum(axis=0) - 2 * INVENTORY.capacity[0]).tolist()

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from scheduling.book.state import Book
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Constant, Linear, Sigmoid, Step
+from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.pricing.paper import etas_by_resource, paper_bounds
+from tests.scheduling import test_dps
 from tests.scheduling.test_oasis import INVENTORY, ONE, bid
 
 
@@ -96,3 +99,32 @@ def test_an_eta_for_each_type_needs_a_resource_for_each_type(demands: list[tuple
     )
     with pytest.raises(InvalidField, match="expected a resource for each machine type with given etas"):
         etas_by_resource((2.0,) * len(demands), (), sharing)
+
+
+@pytest.mark.parametrize(("chunks", "u_arg", "elapsed"), [(1, "slots", 1), (1, "duration", 2)])
+def test_a_job_of_less_than_a_slot_takes_one(chunks: int, u_arg: Literal["slots", "duration"], elapsed: int) -> None:
+    short = replace(bid(Linear(12.0, 2.0), chunks=chunks, epochs=1), worker_time=(ONE / 8,), minibatches=1)
+    bounds = paper_bounds([short], INVENTORY, start=0, end=4, u_arg=u_arg)
+    assert math.exp(bounds.log_high[0]) == pytest.approx(12.0 - 2.0 * elapsed)
+
+
+def test_a_single_unit_is_priced_by_the_offers_for_it() -> None:
+    one = Inventory(
+        resources=("gpu", "vcpu"),
+        servers=("s",),
+        cloud=(False,),
+        capacity=np.array([[1, 4]], dtype=np.int64),
+        workers=(MachineType("worker", (1, 0), ONE),),
+        parameter_servers=(MachineType("ps", (0, 2), ONE),),
+    )
+    past = Book(now=0, ledger=Ledger(one, start=0, slots=4), history=np.array([[4.0, 2.0]] * 8), decided=8)
+    prices = Oasis(price="paper", refit_every=1).price_function(past)
+    # A quarter of the smallest offer for all of it, up to the greatest offer.
+    assert np.exp(prices.log_scale[0]) == pytest.approx(4.0 / 4)
+    assert np.exp(prices.log_scale[0] + prices.log_growth[0]) == pytest.approx(4.0)
+
+
+def test_etas_of_dps_are_one_above_the_greatest_offers_and_without_one_above_the_prior() -> None:
+    past = test_dps.book(history=[[3.0, 0.0]] * 8)
+    prices = Dps(price="paper", refit_every=1, initial_high=7.0).price_function(past)
+    assert np.exp(prices.log_growth) == pytest.approx([3.0 + 1.0, 7.0 + 1.0])

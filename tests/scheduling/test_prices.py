@@ -110,3 +110,8 @@ def test_the_longest_discount_is_allowed_and_no_longer_one() -> None:
         assert replace(function, discounted_slots=most).discounted_slots == most
         with pytest.raises(InvalidField, match=f"discounted_slots: expected 0 to {most}, got {most + 1}"):
             replace(function, discounted_slots=most + 1)
+
+
+@pytest.mark.parametrize(("slots", "said"), [(0, None), (1, None), (2, 2)])
+def test_a_receipt_names_a_discount_that_has_an_effect(slots: int, said: int | None) -> None:
+    assert reserve_prices([2.0], [8.0], discounted_slots=slots).to_json().get("discounted_slots") == said

@@ -63,3 +63,9 @@ def test_both_priors_and_both_quantiles_may_be_the_same() -> None:
 def test_what_nobody_offered_for_costs_the_same_in_each_slot_ahead() -> None:
     for_workers_only = book(history=[[4.0, 0.0]] * 12)
     assert Dps(refit_every=1, sooner=0.25).price_function(for_workers_only).per_slot_ahead == (1.0, 0.0)
+
+
+def test_the_prior_of_a_single_unit_is_the_price_of_all_there_is() -> None:
+    single = replace(test_oasis.INVENTORY, capacity=np.array([[1, 0], [0, 0], [0, 1]]))
+    new = Oasis(initial_low=1.0, initial_high=2.0).price_function(book(Ledger(single, start=0, slots=4)))
+    assert np.exp(new.log_scale) == pytest.approx([1.0, 1.0])

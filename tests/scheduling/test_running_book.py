@@ -177,3 +177,14 @@ def test_only_jobs_with_a_promised_slot_are_bound_or_freed() -> None:
     assert [(job.bid.id, job.bound) for job in book.jobs.values()] == [
         *(("promised", False), ("rigid", True), ("queued", False))
     ]
+
+
+def test_a_view_shows_the_bids_that_were_decided_after_an_earlier_view() -> None:
+    book, policy = RunningBook(Ledger(ONE, start=0, slots=20)), LastComeFirst()
+    assert len(book.view().history) == 0
+    for number, owner in ((1, 7), (2, 8)):
+        new = bid(str(number), 0, 4)
+        book.apply_decision(new, policy.decide(new, book.view()), bound=False, owner=owner)
+        seen = book.view()
+        assert (seen.decided, seen.history.tolist()) == (number, [[1.0]] * number)
+        assert seen.owners.tolist() == [7, 8][:number]
