@@ -127,6 +127,7 @@ AREAS: Final = {
             "tests/scheduling/test_dps.py",
             "tests/scheduling/test_oasis.py",
             "tests/scheduling/test_counter_offers.py",
+            "tests/scheduling/test_standing.py",
             "tests/scheduling/test_closed_servers.py",
         ),
         3,

@@ -107,13 +107,13 @@ class Rounding:
         return None if self.found_last is None else found(self.found_last)
 
 
-@pytest.mark.parametrize("found_last", [None, 0, 2, 3])
-def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(found_last: int | None) -> None:
+@pytest.mark.parametrize(("last", "found_last"), [(3, None), (3, 0), (3, 2), (3, 3), (1, None), (1, 0)])
+def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(last: int, found_last: int | None) -> None:
     ledger, prices = Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0])
-    kernel = Rounding(last=3, found_last=found_last)
+    kernel = Rounding(last=last, found_last=found_last)
     offer = counter_offer(test_dps.bid(Constant(0.5)), PricedLedger(ledger, prices, kernel, kernel), found(0).schedule)
     assert offer is not None
-    assert (offer.least_value, offer.latest_start, offer.completion) == (1.0, 3, 4)
+    assert (offer.least_value, offer.latest_start, offer.completion) == (1.0, last, last + 1)
 
 
 def test_a_schedule_without_machines_costs_nothing() -> None:

@@ -111,6 +111,14 @@ def test_a_bid_that_states_what_it_would_pay_gains_nothing_and_is_rejected() -> 
     assert policy.decide(bid(Constant(payment + 0.01)), book()).admitted
 
 
+def test_an_admission_says_how_long_after_its_arrival_a_job_is_complete() -> None:
+    late = Book(now=3, ledger=Ledger(INVENTORY, start=3, slots=8), history=np.zeros((0, 2)), decided=0)
+    decision = Dps().decide(replace(bid(Constant(10.0)), arrival=3), late)
+    assert decision.schedule is not None
+    assert decision.schedule.completion == 5
+    assert "it starts in slot 3 and is complete at slot 5, 2 slots after arrival" in decision.explanation
+
+
 def test_value_per_unit_slot_is_the_greatest_over_the_number_of_workers() -> None:
     # Linear 12 - 2 d: one worker 4 slots is worth 4, two workers 2 slots 8; both hold 4 worker-slots.
     assert density(bid(Linear(12, 2)), INVENTORY, horizon=8) == (8 / 4, 8 / 2)
