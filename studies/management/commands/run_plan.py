@@ -1,0 +1,61 @@
+"""`manage.py run_plan PLAN`: run a plan of split learning with processes on this machine."""
+
+import csv
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from execution.engines.local import LocalEngine
+from scheduling.model.errors import SchedulingError
+from studies.models import Plan
+from studies.split_learning import plan_runs
+from studies.split_learning.plans.readings import core_plan, names
+
+LONGEST_SLOT_S = 10.0
+MOST_BATCHES = 100
+
+
+class Command(BaseCommand):
+    """Run it, print the planned and the measured makespan; exit status 2 if it is refused or fails."""
+
+    help = "Run a plan of split learning with processes on this machine; planned and measured makespan side by side."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the plan, the length of a slot, the number of batches and the file of measured times."""
+        parser.add_argument("plan", type=int, help="number of a completed plan")
+        parser.add_argument("--slot-seconds", type=float, default=0.05)
+        parser.add_argument("--batches", type=int, default=3)
+        parser.add_argument("--csv", type=Path, help="file for the measured start and end of each task")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the plan."""
+        slot_s, batches = options["slot_seconds"], options["batches"]
+        if not 0 < slot_s <= LONGEST_SLOT_S:
+            raise CommandError(f"--slot-seconds: expected above 0 to {LONGEST_SLOT_S:g}, got {slot_s}", returncode=2)
+        if not 1 <= batches <= MOST_BATCHES:
+            raise CommandError(f"--batches: expected 1 to {MOST_BATCHES}, got {batches}", returncode=2)
+        row = Plan.objects.filter(pk=options["plan"], result__isnull=False).first()
+        if row is None:
+            raise CommandError(f"plan: expected the number of a completed plan, got {options['plan']}", returncode=2)
+        plan, (helpers, clients) = core_plan(row), names(row)
+        try:
+            with tempfile.TemporaryDirectory() as root:
+                engine = LocalEngine(Path(root) / "processes", ["local"])
+                tasks = plan_runs.run(plan, engine, Path(root) / "run", slot_s=slot_s, batches=batches)
+        except SchedulingError as error:
+            raise CommandError(str(error), returncode=2) from None
+        if options["csv"]:
+            with options["csv"].open("w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["batch", "helper", "client", "task", "part", "start_s", "end_s", "loss"])
+                for t in tasks:
+                    who = helpers[int(plan.assignment[t.client])], clients[t.client]
+                    loss = "" if t.loss is None else f"{t.loss:.4f}"
+                    writer.writerow([t.batch, *who, t.kind, t.part, f"{t.start_s:.4f}", f"{t.end_s:.4f}", loss])
+        planned = plan.makespan * slot_s
+        self.stdout.write("batch  planned s  measured s  mean loss")
+        for batch, measured in enumerate(plan_runs.makespans(tasks)):
+            losses = [t.loss for t in tasks if t.batch == batch and t.loss is not None]
+            self.stdout.write(f"{batch:5}  {planned:9.3f}  {measured:10.3f}  {sum(losses) / len(losses):9.3f}")

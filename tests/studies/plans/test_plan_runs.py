@@ -1,0 +1,98 @@
+"""Plans that are run with processes: one real run, and what ends a run."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+
+from execution.engines.local import LocalEngine
+from scheduling.model.errors import InvalidField
+from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.plan import Plan as CorePlan
+from scheduling.split_learning.plan import largest_path_first
+from studies.management.commands import run_plan
+from studies.models import Plan
+from studies.split_learning import plan_runs
+from studies.split_learning.plan_runs import RunFailed, Task, check_order, setting_of
+
+
+@pytest.fixture
+def interrupted() -> CorePlan:
+    """Client 1 comes while client 0 runs, and has a longer way to go: it interrupts."""
+    times = {"release": [1, 3, 2], "forward": [6, 2, 3], "gap": [2, 2, 2], "backward": [3, 3, 3], "tail": [1, 9, 1]}
+    document = {
+        "helpers": [{"memory_gb": 9}, {"memory_gb": 9}],
+        "clients": [{"demand_gb": 1}] * 3,
+        **{name: [row, row] for name, row in times.items()},
+    }
+    plan = largest_path_first(read_split_learning(document), np.array([0, 0, 1]))
+    assert plan.interruptions
+    return plan
+
+
+@pytest.mark.django_db
+def test_a_plan_is_run_in_its_order_and_really_trains(
+    done: Plan, interrupted: CorePlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run_plan, "core_plan", lambda row: interrupted)
+    out, path = StringIO(), tmp_path / "tasks.csv"
+    call_command("run_plan", done.pk, slot_seconds=0.01, batches=4, csv=path, stdout=out)
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    pieces = sum(map(len, (*interrupted.forward, *interrupted.backward)))
+    assert len(rows) == 4 * (3 * 3 + pieces)
+    losses = [np.mean([float(r["loss"]) for r in rows if r["batch"] == n and r["loss"]]) for n in ("0", "3")]
+    assert losses[1] < losses[0]
+    table = [line.split() for line in out.getvalue().splitlines()[1:]]
+    assert [float(row[1]) for row in table] == [round(interrupted.makespan * 0.01, 3)] * 4
+    # Tasks take at least their slots, and the order is the plan's, so no batch is shorter than planned.
+    assert all(float(row[2]) >= float(row[1]) - 0.002 for row in table)
+
+
+def test_a_process_that_dies_ends_the_run_with_its_last_words(
+    interrupted: CorePlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys, time\nif sys.argv[2:] == ['client', '1']: sys.exit('no data')\ntime.sleep(60)")
+    monkeypatch.setattr(plan_runs, "PROGRAM", program)
+    engine = LocalEngine(tmp_path / "engine", ["local"])
+    with pytest.raises(RunFailed, match=r"client-1 ended with exit code 1.*no data"):
+        plan_runs.run(interrupted, engine, tmp_path / "run", slot_s=0.01, batches=1)
+    assert not engine.list()
+    exits = [json.loads(path.read_text()) for path in (tmp_path / "engine/ended").glob("*/exit.json")]
+    assert len(exits) == 5
+
+
+def test_another_order_than_the_plans_is_refused(interrupted: CorePlan) -> None:
+    setting = setting_of(interrupted, 0.01, 1)
+    tasks = []
+    for row in setting["helpers"]:
+        for n, (client, kind, part, *_) in enumerate(row):
+            tasks.append(Task(0, client, kind, part, start_s=float(n), end_s=n + 1.0))
+    check_order(setting, tasks)
+    with pytest.raises(RunFailed, match="one pass at a time"):
+        check_order(setting, [replace(tasks[0], end_s=1.5), *tasks[1:]])
+    late = [replace(tasks[0], start_s=99.0, end_s=100.0), *tasks[1:]]
+    with pytest.raises(RunFailed, match="helper 0, batch 0: expected the order"):
+        check_order(setting, late)
+    with pytest.raises(RunFailed, match="expected the order"):
+        check_order(setting, tasks[1:])
+
+
+def test_a_pass_without_slots_is_refused_by_name(interrupted: CorePlan) -> None:
+    with pytest.raises(InvalidField, match="forward, "):
+        setting_of(replace(interrupted, forward=((), *interrupted.forward[1:])), 0.01, 1)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [({}, "plan: expected"), ({"slot_seconds": 0.0}, "--slot-seconds: expected"), ({"batches": 0}, "--batches: expe")],
+)
+def test_what_cannot_be_run_is_refused(more: dict[str, float], words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        call_command("run_plan", 10**6, **more)
