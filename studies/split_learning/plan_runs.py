@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +20,10 @@ from scheduling.split_learning.plan import Plan
 PROGRAM: Final = Path(__file__).resolve().parents[2] / "examples/split_learning.py"
 START_S: Final = 30.0
 """Time for all processes to start, seconds."""
+BETWEEN_S: Final = 1.0
+"""Time from the end of a batch to the next, seconds."""
 FACTOR: Final = 5
-"""A run that takes this many times as long as planned is ended."""
+"""Batches that take this many times as long as planned end the run."""
 POLL_S: Final = 0.005
 LOG_BYTES: Final = 2_000
 MOST_PROCESSES: Final = 64
@@ -83,7 +86,7 @@ def run(plan: Plan, engine: Engine, folder: Path, *, slot_s: float, batches: int
     setting = setting_of(plan, slot_s, batches)
     folder.mkdir(parents=True)
     (folder / "setting.json").write_text(json.dumps(setting))
-    limit = clock.now().timestamp() + START_S + FACTOR * batches * (plan.makespan * slot_s + 1)
+    limit = clock.now().timestamp() + START_S + FACTOR * batches * (plan.makespan * slot_s + BETWEEN_S)
     names = [f"helper-{i}" for i, row in enumerate(setting["helpers"]) if row]
     names += [f"client-{j}" for j in range(len(setting["clients"]))]
     keys = {name: f"{folder.name}-{name}" for name in names}
@@ -96,9 +99,10 @@ def run(plan: Plan, engine: Engine, folder: Path, *, slot_s: float, batches: int
         while not _all_ended(engine, keys, limit):
             time.sleep(POLL_S)
     finally:
-        for key in keys.values():
-            engine.kill(key)
-            engine.retire(key)
+        with ExitStack() as ends:  # also the others, if one cannot be ended
+            for key in keys.values():
+                ends.callback(engine.retire, key)
+                ends.callback(engine.kill, key)
     tasks = _read(folder, names, begun)
     check_order(setting, tasks)
     return tasks
@@ -150,7 +154,7 @@ def _all_ended(engine: Engine, keys: dict[str, str], limit: float) -> bool:
         log = engine.log(key, max(first, end - LOG_BYTES), LOG_BYTES).decode(errors="replace").strip()
         raise RunFailed(f"{name} ended with exit code {found.code} {found.reason}: {log or 'it wrote nothing'}")
     if clock.now().timestamp() > limit:
-        raise RunFailed(f"expected the run to end in {FACTOR} times the planned time, got: it still runs")
+        raise RunFailed(f"expected each batch to take at most {FACTOR} times as long as planned, but the run goes on")
     return all(seen[key].phase == Phase.EXITED for key in keys.values())
 
 

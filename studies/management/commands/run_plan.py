@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from execution.engines.base import EngineError
 from execution.engines.local import LocalEngine
 from scheduling.model.errors import SchedulingError
 from studies.models import Plan
@@ -44,7 +45,7 @@ class Command(BaseCommand):
             with tempfile.TemporaryDirectory() as root:
                 engine = LocalEngine(Path(root) / "processes", ["local"])
                 tasks = plan_runs.run(plan, engine, Path(root) / "run", slot_s=slot_s, batches=batches)
-        except SchedulingError as error:
+        except (SchedulingError, EngineError) as error:
             raise CommandError(str(error), returncode=2) from None
         if options["csv"]:
             with options["csv"].open("w", newline="") as file:

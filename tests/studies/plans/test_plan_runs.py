@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 
+from execution.engines.base import EngineError
 from execution.engines.local import LocalEngine
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
@@ -65,6 +66,24 @@ def test_a_process_that_dies_ends_the_run_with_its_last_words(
     assert not engine.list()
     exits = [json.loads(path.read_text()) for path in (tmp_path / "engine/ended").glob("*/exit.json")]
     assert len(exits) == 5
+
+
+def test_what_cannot_be_ended_keeps_no_other_process_running(
+    interrupted: CorePlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Failing(LocalEngine):
+        def kill(self, key: str) -> None:
+            super().kill(key)
+            if key.endswith("client-1"):
+                raise EngineError(f"{key} cannot be ended")
+
+    program = tmp_path / "program.py"
+    program.write_text("import sys, time\nif sys.argv[2:] == ['client', '1']: sys.exit('no data')\ntime.sleep(60)")
+    monkeypatch.setattr(plan_runs, "PROGRAM", program)
+    engine = Failing(tmp_path / "engine", ["local"])
+    with pytest.raises(EngineError, match="client-1 cannot be ended"):
+        plan_runs.run(interrupted, engine, tmp_path / "run", slot_s=0.01, batches=1)
+    assert not engine.list()
 
 
 def test_another_order_than_the_plans_is_refused(interrupted: CorePlan) -> None:
