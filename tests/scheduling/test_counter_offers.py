@@ -107,7 +107,7 @@ class Rounding:
         return None if self.found_last is None else found(self.found_last)
 
 
-@pytest.mark.parametrize(("last", "found_last"), [(3, None), (3, 0), (3, 2), (3, 3), (1, None), (1, 0)])
+@pytest.mark.parametrize(("last", "found_last"), [(3, None), (3, 0), (3, 2), (3, 3), (2, None), (1, None), (1, 0)])
 def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(last: int, found_last: int | None) -> None:
     ledger, prices = Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0])
     kernel = Rounding(last=last, found_last=found_last)
