@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('auth', '__first__'),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
         ('cluster', '0001_initial'),
     ]
 

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auctions', '0001_initial'),
-        ('auth', '__first__'),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
         ('cluster', '0001_initial'),
     ]
 
