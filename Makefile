@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick lint style contracts types kernels bytecode system up-slurm testbed bench mutants soak soak-demo load lock
+.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types kernels bytecode system up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -95,8 +95,12 @@ check:
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
+# Types are checked while the first tests wait for processes of their own.
 test:
-	@$(MAKE) --no-print-directory --jobs 4 system lint kernels bytecode
+	@$(MAKE) --no-print-directory --jobs 4 system style contracts kernels bytecode
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
+
+pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 up-slurm: $(VENV)/.run

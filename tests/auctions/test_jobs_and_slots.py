@@ -199,6 +199,15 @@ def test_the_audit_of_a_market_leaves_the_payments_of_another_alone(market: Mark
     assert payments_rational(other) == [f"bid 1 pays {bid.payment} for None"]
 
 
+def test_a_bid_may_pay_nothing_or_its_whole_value(market: Market, alice: User) -> None:
+    bid = submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    for paid in (0.0, bid.value):
+        Bid.objects.filter(pk=bid.pk).update(payment=paid)
+        assert payments_rational(market) == []
+
+
 def test_sums_of_money_may_differ_by_rounding_in_proportion_to_the_values(market: Market, alice: User) -> None:
     bid = submit(market, alice, 1e6)
     decision_queue.process_pending(market.pk)

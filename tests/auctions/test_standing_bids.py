@@ -23,6 +23,7 @@ from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.history.audit import CHECKS, audit_market
+from auctions.history.audit_rows import receipts_match_rows
 from auctions.history.replay import replay_market
 from auctions.models import (
     Bid,
@@ -133,6 +134,11 @@ def test_a_bid_rejected_for_lack_of_room_stands_and_is_admitted_at_its_next_turn
     assert not DecisionRecord.objects.filter(bid=bid).exists()
     first = FirstDecision.objects.get(bid=bid)
     assert Decision.from_json(parse(first.receipt)).reason == Reason.NO_ROOM
+    assert receipts_match_rows(market) == []
+    for changed in ({"slot": 1}, {"standalone_value": 1e9}, {"receipt": first.receipt.replace('"1', '"2', 1)}):
+        FirstDecision.objects.filter(bid=bid).update(**changed)
+        assert len(receipts_match_rows(market)) == 1
+        FirstDecision.objects.filter(bid=bid).update(**{name: getattr(first, name) for name in changed})
     pass_to(market, 5)
     bid.refresh_from_db()
     assert (bid.state, bid.tries, bid.tried_slot) == (BidState.STANDING, 1, 4)
@@ -348,6 +354,7 @@ def test_a_bid_on_which_the_policy_fails_is_quarantined_and_stands_again_when_it
     assert good.state in ADMITTED
     assert PolicyError.objects.get().bid == bad
     assert_sound(market)
+    bad.stands_until = None  # as in a row that was read before it stood
     retry_bid(bad)
     bad.refresh_from_db()
     assert bad.state == BidState.STANDING

@@ -96,7 +96,7 @@ def test_it_is_killed_when_its_machines_are_no_longer_held(bench: Bench) -> None
 
 def test_it_is_stopped_its_grace_before_its_machines_are_no_longer_held(bench: Bench) -> None:
     until = bench.shell(
-        "one", "trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done", until=time.time() + 4, grace_s=3.0
+        "one", "trap 'exit 143' TERM; echo ready; while :; do sleep 0.05; done", until=time.time() + 6, grace_s=3.0
     )
     seen = bench.ended("one")
     assert (seen.code, seen.reason) == (143, shim.STOPPED)
