@@ -64,9 +64,9 @@ def running(market: Market, alice: User, **changes: Any) -> Bid:
 def test_it_is_complete_with_the_promise_and_payment_that_were_decided(market: Market, alice: User) -> None:
     bid = running(market, alice)
     before = (bid.value, bid.payment, bid.start_slot, bid.completion_slot)
-    bid.payment = None  # as in a row that was read before the decision
-    complete_job(bid)
-    assert bid.payment == before[1], "what is returned is the row"
+    stale = Bid.objects.get(pk=bid.pk)
+    stale.payment = None  # as in a row that was read before the decision
+    assert complete_job(stale).payment == before[1]
     bid.refresh_from_db()
     assert (bid.state, bid.ended_slot, bid.refund, bid.end_reason) == (BidState.COMPLETED, 3, 0.0, "")
     assert (bid.value, bid.payment, bid.start_slot, bid.completion_slot) == before
