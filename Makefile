@@ -93,7 +93,7 @@ check:
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
 # Types are checked while the first tests wait for processes of their own.
 test:

@@ -159,6 +159,7 @@ def test_what_it_frees_is_sold_to_the_next_bid_and_the_bounds_hold(alice: User) 
     assert_sound(market)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_policy_plans_the_freed_machines_anew(name: str, alice: User, db: None) -> None:
     cluster = make_cluster(units=4, horizon=40)

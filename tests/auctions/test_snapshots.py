@@ -41,6 +41,8 @@ from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, mak
 from tests.conftest import Tables
 from tests.draws import some
 
+pytestmark = pytest.mark.thorough
+
 POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "an auction": ("dps", ({"refit_every": 2}, {"refit_every": 3})),
     "a plan": ("weighted_completion", ({}, {"lambda": 8.0})),
@@ -276,7 +278,6 @@ def assert_of_one_version(databases: Databases, kind: str, memory: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", POLICIES)
 def test_a_reading_is_of_one_version_whatever_is_committed_between_its_queries(
@@ -309,7 +310,6 @@ def test_nothing_can_be_written_in_a_read_transaction(sqlite: Databases) -> None
     assert User.objects.get().username == "carol"
 
 
-@pytest.mark.thorough
 def test_transactions_that_write_take_the_lock_at_once_after_a_reader_was_there(sqlite: Databases) -> None:
     with read_transaction():
         assert not User.objects.exists()
@@ -325,14 +325,12 @@ def test_a_reading_within_a_transaction_that_may_have_written_is_a_mistake(sqlit
         pass
 
 
-@pytest.mark.thorough
 def test_a_snapshot_needs_a_version(sqlite: Databases) -> None:
     market = World.of("an auction").market
     with pytest.raises(RuntimeError, match="one_version"):
         market_snapshot(market)
 
 
-@pytest.mark.thorough
 def test_no_reading_after_a_decision_of_another_process_reads_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,7 +346,6 @@ def test_no_reading_after_a_decision_of_another_process_reads_all_jobs_again(
             read()
 
 
-@pytest.mark.thorough
 def test_many_waiting_bids_do_not_make_a_reader_read_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,7 +368,6 @@ def test_a_reading_while_a_bid_is_decided_needs_no_new_book(sqlite: Databases, m
     assert plain(market_readings.summary(world.market)) == plain(known)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("known", [True, False])
 def test_readers_who_come_at_once_make_one_book(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch, known: bool

@@ -57,6 +57,8 @@ from tests.auctions.counterfactual.assertions import (
 from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_market, make_operator, make_user, set_time, submit
 from tests.draws import fresh_seed
 
+pytestmark = pytest.mark.thorough
+
 PRICES: dict[str, Any] = {"price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}
 """An idle unit costs nothing, and a full one 2 or 1."""
 HORIZON = 16
@@ -579,7 +581,6 @@ def play(market: Market, owners: list[User], rng: np.random.Generator, *, slots:
     pass_to(market, slots + 10)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("prices", [PRICES, {}, {"price": "fluid"}], ids=["paper", "quantile", "fluid"])
 def test_nobody_pays_more_than_the_posted_price_at_admission_and_every_payoff_is_at_least_0(
     alice: User, bob: User, prices: dict[str, Any]
@@ -599,7 +600,6 @@ def test_nobody_pays_more_than_the_posted_price_at_admission_and_every_payoff_is
     assert_every_bid_is_accounted_for(market, "dps", "oasis", "fifo")
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("prices", [PRICES, {}], ids=["paper", "quantile"])
 def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> None:
     market = make_market(make_cluster(servers=1, units=4, horizon=HORIZON), **prices)

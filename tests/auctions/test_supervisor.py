@@ -13,6 +13,8 @@ from auctions.runtime.supervisor import SILENT_S, Link
 from tests.forks import libraries
 from tests.processes import python_env
 
+pytestmark = pytest.mark.thorough
+
 RUN = """
 import os, signal, sys, time
 from auctions.runtime import supervisor

@@ -177,6 +177,7 @@ def test_a_second_run_computes_only_what_is_missing_or_has_other_settings(tmp_pa
     assert new(fifo, srtf, market) == 0
 
 
+@pytest.mark.thorough
 def test_two_processes_find_the_same_cells(tmp_path: Path) -> None:
     places = [PLACE, replace(PLACE, load=2.0)]
     contender = Contender("srtf", "srtf", {})
@@ -238,6 +239,7 @@ def test_a_document_without_the_sections_is_refused() -> None:
         with_sections(PAGE, made_up(0.2, BY_SIZE, GOOD))
 
 
+@pytest.mark.thorough
 def test_the_command_prints_the_table_and_the_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

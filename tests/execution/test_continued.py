@@ -16,6 +16,8 @@ from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import SLOT_S, body, make_operator, make_user
 from tests.execution.worlds import World, make_world
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> World:

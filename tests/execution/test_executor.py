@@ -111,6 +111,7 @@ def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_ne
     assert world.training(bid).retries == 1
 
 
+@pytest.mark.thorough
 def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_with_its_last_lines(world: World) -> None:
     bid = world.submit(epochs=8)
     world.go(100)

@@ -23,6 +23,8 @@ from tests.execution.packing import tar_of, zip_of
 from tests.execution.test_continued import rest_of
 from tests.execution.worlds import World, make_world
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> World:

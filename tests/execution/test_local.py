@@ -101,6 +101,7 @@ def test_killed_before_it_starts_it_never_starts(tmp_path: Path) -> None:
         assert bench.output("one") == b""
 
 
+@pytest.mark.thorough
 def test_a_thousand_processes_that_run_are_listed_by_their_locks_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

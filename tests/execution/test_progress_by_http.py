@@ -20,6 +20,8 @@ from tests.execution.test_run_your_own import REPORTING
 from tests.execution.worlds import World, make_world
 from tests.rest import nobody_asked_before
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["nobody_asked_before"]
 ADDRESS = "/api/v1/progress"
 STEPS = [{"step": 7, "loss": 0.75, "seconds": 0.5}, {"step": 8, "loss": 0.5}]

@@ -46,6 +46,8 @@ from tests.draws import rounds, some
 from tests.frontend.sealed import Spy, addresses
 from tests.rows import taken_back
 
+pytestmark = pytest.mark.thorough
+
 PEOPLE = ("alice", "bob", "carol", "dave", "erin")
 OTHERS = PEOPLE[1:]
 NUMBERS = (1, 2)
@@ -272,7 +274,6 @@ ALWAYS = ("DPS, quantile prices", "weighted completion")
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize("policy", [*ALWAYS, *some([name for name in POLICIES if name not in ALWAYS], 1)])
 def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -284,7 +285,6 @@ def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices", "OASiS"], 1))
 def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -295,7 +295,6 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices"], 1))
 def test_worlds_in_which_a_standing_bid_of_another_ends_sooner_or_later_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -316,7 +315,6 @@ def _ended(found: World, spy: Spy) -> str:
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize("policy", some(["DPS, quantile prices", "OASiS", "weighted completion"], 1))
 def test_worlds_with_the_same_published_sums_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -380,7 +378,6 @@ def test_prices_that_learn_reveal_no_more_than_the_product_of_what_three_others_
     assert one.read[prices][2] != third.read[prices][2]
 
 
-@pytest.mark.thorough
 def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
@@ -518,7 +515,6 @@ def test_differences_of_readings_reveal_no_value_and_no_payment_of_another(
     assert not found, found[:10]
 
 
-@pytest.mark.thorough
 def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, User], client: Client) -> None:
     client.force_login(make_operator())
     market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=dict(PRICED))
@@ -534,7 +530,6 @@ def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, Us
             assert any("payment" in one for one in named)
 
 
-@pytest.mark.thorough
 def test_any_two_readings_of_a_publication_apart_hold_sums_over_three_others_at_least(
     people: dict[str, User], client: Client
 ) -> None:

@@ -17,6 +17,8 @@ from execution.records import files_of
 from tests.auctions.worlds import SLOT_S, make_operator, make_user
 from tests.execution.worlds import World, make_world
 
+pytestmark = pytest.mark.thorough
+
 SIX = "\x1b[31mred\x1b[0m <script>alert(1)</script>\n10 %\r20 %\r30 %\nturned \u202e\nStep 4\n"
 
 

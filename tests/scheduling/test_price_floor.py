@@ -17,6 +17,7 @@ from studies.workloads.generated import dps, oasis
 from tests.scheduling.test_dps import held
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dps", "oasis", "chunk"])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_bid_that_is_admitted_is_excluded_and_many_others_are(name: str, seed: int) -> None:

@@ -121,6 +121,7 @@ def test_jobs_of_standing_bids_are_whole_and_counted_once(name: str, parameters:
 
 
 @each_auction
+@pytest.mark.thorough
 def test_some_bids_are_admitted_when_they_are_tried_again(name: str, parameters: Json) -> None:
     later = 0
     for seed in range(12):

@@ -242,6 +242,7 @@ def test_a_running_job_runs_on_where_a_restart_would_cost_more_than_it_saves(boo
     assert decision.schedule.start == 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", Architecture)
 def test_rescaling_lowers_the_total_in_the_mean(architecture: Architecture) -> None:
     """On fixed instances: of rings one in eight is changed, so of thirty others one time in a hundred none is lower."""

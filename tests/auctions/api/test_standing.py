@@ -78,6 +78,7 @@ def test_a_cluster_says_what_bids_do_that_do_not_say_so(api: APIClient, full: Ma
     assert sent(api, full, document)["state"] == "standing"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

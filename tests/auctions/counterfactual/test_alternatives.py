@@ -28,10 +28,11 @@ from cluster.guards import checked_change
 from scheduling.model.decision import Decision, parse
 from tests.auctions.worlds import add_server, make_cluster, set_time, submit
 
+pytestmark = pytest.mark.thorough
+
 STEP = {"form": "step", "value": 40.0, "deadline_s": 500}
 
 
-@pytest.mark.thorough
 def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: Market, alice: User) -> None:
     bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(6)]
     decision_queue.process_pending(market.pk)

@@ -36,6 +36,7 @@ def interrupted() -> CorePlan:
     return plan
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 def test_a_plan_is_run_in_its_order_and_really_trains(
     done: Plan, interrupted: CorePlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
