@@ -2,11 +2,12 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.iteration_time import iteration_time
-from scheduling.model.progress import constellations, work_done
+from scheduling.model.progress import Stretch, constellations, done_in, work_done
 from scheduling.model.schedule import Placement, Role
 from scheduling.model.utility import Constant
 
@@ -77,3 +78,21 @@ def test_it_sees_no_change_where_the_same_machines_are_written_in_pieces() -> No
 def test_a_job_that_takes_no_time_is_done_at_once(architecture: Architecture) -> None:
     nothing = Bid("a", 0, 1, 1, 1, (Fraction(0),), (Fraction(0),), (Fraction(0),), (0,), Constant(1.0), architecture)
     assert work_done(nothing, [held(Role.WORKER, 0, 1, 0, 1), held(Role.PS, 0, 1, 0, 1)], until=1) == 1
+
+
+def test_the_work_of_many_stretches_is_the_sum_of_fractions() -> None:
+    rng = np.random.default_rng(7)
+    job, sums = bid(), set[Fraction]()
+    for _ in range(300):
+        times, start = [], 0
+        for _ in range(int(rng.integers(1, 7))):
+            start += int(rng.integers(0, 3))
+            end, step = start + int(rng.integers(1, 4)), Fraction(int(rng.integers(1, 40)), int(rng.integers(1, 5)))
+            times.append(Stretch(start, end, int(rng.integers(1, 30)), int(rng.integers(0, 2)), step))
+            start = end
+        for until in range(start + 1):
+            slots = [(max(0, min(one.end, until) - one.start - one.lost), one) for one in times]
+            expected = sum((n * one.rate for n, one in slots), Fraction(0))
+            assert done_in(job, times, until=until) == min(expected, Fraction(job.work))
+            sums.add(expected)
+    assert min(sums) < job.work < max(sums)
