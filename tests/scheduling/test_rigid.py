@@ -503,3 +503,37 @@ def test_a_small_bid_needs_no_finer_tables_where_it_holds_few_machine_slots() ->
     assert not index.resolves(bid, 8.01 * quantum, tail=1)
     assert index.resolves(bid, 10.01 * quantum, tail=1)
     assert 10.01 * quantum < 1e6
+
+
+def test_no_schedule_costs_less_than_the_workers_in_their_cheapest_cells() -> None:
+    seed, close = fresh_seed(), 0
+    for case in range(rounds(150)):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        index = RigidIndex(problem.inventory, len(problem.used))
+        index.widen_for(problem.bid)
+        index.refresh(problem.used, problem.prices)
+        bound = index.least_cost(problem.bid, tail=problem.tail)
+        costs = [found.cost for found in rigid_exact.every(problem)]
+        assert bound <= min(costs, default=np.inf) * (1 + 1e-12), f"seed {[seed, case]}"
+        close += bool(costs) and bound > min(costs) / 10
+    assert close > 0
+
+
+def test_no_finer_tables_are_built_for_a_bid_that_affords_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, drawn = smallest_problem()
+    prices = np.full(ledger.used.shape, 1e-3)
+    prices[0] = 1e9
+    kernel, built = RigidKernel(ledger, Fixed(prices)), list[float]()
+    make = RigidIndex._static
+
+    def note(index: RigidIndex) -> None:
+        built.append(index.price_cap)
+        make(index)
+
+    monkeypatch.setattr(RigidIndex, "_static", note)
+    assert kernel.best(replace(drawn, utility=Constant(1e-3))) is None
+    assert built == [np.inf]
+    response = kernel.best(replace(drawn, utility=Constant(1.0)))
+    assert response is not None
+    assert response.cost == pytest.approx(8e-3)
+    assert built == [np.inf, 2.0]
