@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.signals import request_started
+from django.db import connections
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import set_script_prefix
 from django.utils.functional import LazyObject
@@ -29,6 +31,8 @@ memory.share_between_threads()
 
 Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]
+MOST_THREADS = 1000
+"""Largest number of threads for requests, of which most only wait; one that is idle answers the next request."""
 WITHOUT_A_SEAT = ("/healthz",)
 """Paths that are answered without a seat."""
 
@@ -42,22 +46,27 @@ class Handler(ASGIHandler):
         self._callers = Callers()
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Middleware and view run in the request's thread, which is entered once.
+        """Middleware and view run in one thread, which is entered once and kept for further requests.
 
-        By default each change between them and the event loop waits for another turn of the interpreter.
+        By default each request has a new thread, and each change between it and the event loop waits for another turn
+        of the interpreter.
         """
         super().load_middleware(is_async=False)
         self._chain: Callable[[HttpRequest], HttpResponseBase] = vars(self)["_middleware_chain"]
-        self._middleware_chain = sync_to_async(self._answer, thread_sensitive=True)
+        threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="request")
+        self._middleware_chain = sync_to_async(self._answer, thread_sensitive=False, executor=threads)
 
     def _answer(self, request: ASGIRequest) -> HttpResponseBase:
         """Begin a request, answer it, and end it unless its answer is a stream; all of this in its thread."""
         request_started.send(sender=self.__class__, scope=request.scope)
-        response = self._chain(request)
-        if not response.streaming:
-            response._handler_class = self.__class__  # type: ignore[attr-defined]  # the sender of request_finished
-            response.close()
-        return response
+        try:
+            response = self._chain(request)
+            if not response.streaming:
+                response._handler_class = self.__class__  # type: ignore[attr-defined]  # sender of request_finished
+                response.close()
+            return response
+        finally:
+            connections.close_all()  # the next request of this thread may come late
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request. If its client has left, it keeps its seat until its thread has ended."""

@@ -1,8 +1,8 @@
 """Connections that are kept for the next request or task of this process: a new one costs the server 6 ms.
 
-Each request has a thread of its own, so Django's connections, which belong to threads, cannot be kept. When Django
-closes a connection of a request or a task that is fit for further use, it is kept here instead, and the next thread
-with the same limits takes it. A few are kept, for a few seconds. Commands such as `migrate` keep none.
+Django's connections belong to threads, and there are more threads than connections are needed. When Django closes a
+connection of a request or a task that is fit for further use, it is kept here instead, and the next thread with the
+same limits takes it. A few are kept, for a few seconds. Commands such as `migrate` keep none.
 """
 
 import os
