@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from threading import Event
+from threading import Event, get_ident
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.under_way: list[str] = []
+        self.threads: list[int] = []
         self.go = Event()
 
 
@@ -38,6 +39,7 @@ def view(request: HttpRequest) -> HttpResponse:
     name = request.GET["user"]
     request.user = SimpleNamespace(pk=name)  # type: ignore[assignment]
     slow.under_way.append(name)
+    slow.threads.append(get_ident())
     if "wait" in request.GET:
         slow.go.wait(LONG_S)
     return HttpResponse()
@@ -91,6 +93,17 @@ async def until(done: Callable[[], bool]) -> None:
     async with asyncio.timeout(LONG_S):
         while not done():
             await asyncio.sleep(0.01)
+
+
+def test_a_thread_that_has_answered_a_request_answers_the_next() -> None:
+    async def run() -> None:
+        handler = Handler()
+        for _ in range(4):
+            assert await get(handler, "/api/page?user=alice", token="a") == 200
+
+    asyncio.run(run())
+    assert len(slow.threads) == 4
+    assert len({*slow.threads, get_ident()}) == 2
 
 
 def test_requests_of_one_user_leave_seats_to_others_and_the_health_check_needs_none() -> None:
