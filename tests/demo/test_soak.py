@@ -1,4 +1,4 @@
-"""A live demo: half a minute with viewers, until jobs of four markets have trained, ended by Ctrl-C.
+"""A live demo: twenty seconds with viewers, until jobs of four markets have trained, ended by Ctrl-C.
 
 `python -m tests.soak_demo` is the long run with viewers.
 """
@@ -22,7 +22,7 @@ from tests.forks import libraries
 from tests.processes import DATABASE, children, python_env, wait_until
 from tests.soak_demo import Answer, Soak
 
-SECONDS = 30.0
+SECONDS = 20.0
 SLOT_TAKES_S = 5.0
 
 

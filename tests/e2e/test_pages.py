@@ -9,6 +9,7 @@ import requests
 from django.conf import settings
 from selenium.webdriver.common.action_chains import ActionChains
 
+from tests.draws import some
 from tests.e2e import pictures
 from tests.e2e.browser import OF_COLOUR, Browser
 from tests.e2e.filled import PASSWORD
@@ -127,7 +128,8 @@ def test_a_picture_is_as_long_as_the_page(window: Browser, tmp_path: Path) -> No
     assert height >= 1700
 
 
-@pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted", "demo-preemptive"])
+@pytest.mark.soak
+@pytest.mark.parametrize("market", some(["demo-oasis", "demo-weighted", "demo-preemptive"], 2))
 def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
     window.log_in("operator", PASSWORD)
     shown = {name: path for name, path in pictures.pages(window, market).items() if name not in OF_NO_MARKET}
