@@ -12,7 +12,7 @@ from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import CannotDecide, WrongState
 from auctions.engine import decision_queue, outcomes
-from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
+from auctions.engine.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
@@ -150,6 +150,8 @@ def test_a_quarantined_bid_is_no_job_that_can_be_cancelled(deed: Any, faulty: Ma
     process_pending(faulty)
     with pytest.raises(WrongState, match=r"can become cancelled\. It can be withdrawn\.$"):
         cancel_job(unlucky)
+    with pytest.raises(WrongState, match=r"can become failed\.$"):
+        fail_job(unlucky, "no reason")
     deed(unlucky)
 
 

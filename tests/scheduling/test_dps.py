@@ -91,6 +91,15 @@ def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
     assert [why for why, words in said.items() if words in decision.explanation] == [reason]
 
 
+def test_the_density_of_a_bid_counts_the_slots_from_its_arrival_on() -> None:
+    policy, ledger = Dps(initial_low=2.0, initial_high=2.0), Ledger(INVENTORY, start=3, slots=8)
+    late = replace(bid(Constant(100.0), work=2), arrival=3, worker_time=(Fraction(41, 10),))
+    # One worker takes nine slots, two take five.
+    two, one = (policy.density(late, INVENTORY, horizon=slots) for slots in (8, 14))
+    assert two < one
+    assert policy.decide(late, book(ledger)).density == two
+
+
 def test_the_counter_offer_of_a_small_case_is_the_cost_itself() -> None:
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=8, server=0, count=1))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.book.ledger import Ledger
+from scheduling.book.ledger import Ledger, empty_like
 from scheduling.model.errors import OutsideHorizon, OverCapacity
 from scheduling.model.schedule import Placement, Role, Schedule
 from tests.scheduling.test_dps import INVENTORY, held
@@ -132,3 +132,14 @@ def test_without_placements_only_what_is_left_of_them_is_free_and_the_ledger_sta
     other = book.without(held(start=0, end=5, server=0, count=1).placements)
     assert other.used[:, 0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
     assert book.used[:, 0, 0].tolist() == [2, 2, 1, 1, 1, 0, 0, 0]
+
+
+def test_the_empty_ledger_has_the_same_slots_as_the_ledger_it_belongs_to() -> None:
+    book = Ledger(INVENTORY, start=3, slots=8)
+    book.commit(held(start=4, end=6, server=0, count=2))
+    empty = empty_like(book)
+    assert (empty.start, empty.end) == (3, 11)
+    assert not empty.used.any()
+    book.advance(5)
+    assert empty_like(book) is empty
+    assert (empty.start, empty.end) == (5, 13)

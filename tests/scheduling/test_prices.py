@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -80,6 +81,8 @@ def test_terms_that_would_make_a_price_negative_or_of_the_wrong_length_are_refus
         PriceFunction("x", (0.0,), (1.0,), (0,), per_slot_ahead=(1.0, 1.0))
     with pytest.raises(InvalidField, match="per_slot_ahead"):
         PriceFunction("x", (0.0,), (1.0,), (0,), per_slot_ahead=(-1.0,))
+    with pytest.raises(InvalidField, match="per_slot_ahead"):
+        PriceFunction("x", (0.0,), (1.0,), (0,), per_slot_ahead=(math.inf,))
 
 
 def test_each_resource_has_the_form_of_its_own_offset() -> None:

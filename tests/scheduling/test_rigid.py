@@ -1,6 +1,7 @@
 """The rigid best response against its twin, which is itself held against every placement there is."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,10 +15,11 @@ from numba import njit
 from scheduling.best_response.base import slots_ahead
 from scheduling.best_response.rigid import index as rigid_index
 from scheduling.best_response.rigid.bounds import cheapest_slots
+from scheduling.best_response.rigid.durations import durations
 from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidKernel, best_response, smallest_problem
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.book.ledger import Ledger
-from scheduling.model.bid import Bid
+from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Floats, Ints
@@ -377,6 +379,19 @@ def test_durations_too_large_for_machine_integers_are_still_exact() -> None:
             seen += 1
             assert near(found.payoff, response.payoff, found.cost)
     assert seen > 5
+
+
+@pytest.mark.parametrize("reduce", [Fraction(10**17), Fraction(10**17 + 1, 10**4)])
+def test_durations_of_rings_too_large_for_machine_integers_are_still_exact(reduce: Fraction) -> None:
+    """A worker's own step is small: only what the others add is large."""
+    _, drawn = smallest_problem()
+    ring = replace(drawn, architecture=Architecture.RING, chunks=64, reduce_time=reduce, transfer_time=(Fraction(0),))
+    most, slots = 64, 2**20
+    found = durations(ring, most=most, slots=slots)
+    for n in range(1, most + 1):
+        time = ring.worker_time[0] + reduce * Fraction(n - 1, n)
+        expected = min(slots + 1, max(1, math.ceil(ring.work * time / n)))
+        assert found[:, 0, 0, n].tolist() == [expected, expected], n
 
 
 @dataclass(frozen=True, eq=False)
