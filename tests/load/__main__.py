@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from time import sleep
+from time import process_time, sleep
 from typing import Final
 
 import numpy as np
@@ -43,6 +43,9 @@ class Measured:
     sent: Sent
     outcome: Outcome
     processor_s: dict[str, float]
+    """Processor time of the installation, by part, seconds."""
+    clients_s: float
+    """Processor time of the clients, seconds."""
 
     def text(self) -> str:
         """Return the line."""
@@ -51,14 +54,16 @@ class Measured:
             return f"{self.load:44} all {len(sent.refused)} refused: {sent.refused[:1]}"
         lags = np.array([done.committed[number] - due for number, due in sent.sent.items() if number in done.committed])
         begin, end = min(sent.sent.values()), max(done.committed.values())
-        sending = max(max(sent.sent.values()) - begin, 1e-9)
+        sending = max(sent.sent.values()) - begin
+        rate = f"{len(sent.sent) / sending:.1f}" if sending > 0 else "at once"
         per_bid = {name: 1000 * used / len(lags) for name, used in self.processor_s.items()}
         policy, total = float(np.mean(done.policy_ms)), sum(per_bid.values())
         parts = ", ".join(f"{name} {ms:.1f}" for name, ms in per_bid.items() if ms >= 0.05)
+        parts += f"; clients {1000 * self.clients_s / len(lags):.1f}"
         bad = f"  {len(sent.refused)} refused: {sent.refused[0]}" if sent.refused else ""
         bad += f"  {done.waiting} undecided" if done.waiting else ""
         return (
-            f"{self.load:44} {len(sent.sent) / sending:7.1f} {len(lags) / (end - begin):9.1f}"
+            f"{self.load:44} {rate:>7} {len(lags) / (end - begin):9.1f}"
             f" {1000 * np.quantile(lags, 0.5):7.0f} {1000 * np.quantile(lags, 0.99):7.0f}"
             f" {1000 * np.quantile(sent.answer_s, 0.99):10.0f} {policy:9.1f} {total:12.1f} {total / policy:8.1f}"
             f"  {parts}{bad}"
@@ -118,11 +123,12 @@ def _loads(seconds: float) -> Iterator[tuple[str, Send]]:
 
 
 def _measured(running: Installation, load: str, label: str, markets: World, send: Send) -> Measured:
-    before = running.processor_s()
+    before, began = running.processor_s(), process_time()
     sent = send(running.port, markets, label)
+    clients_s = process_time() - began
     outcome = world.outcome(label, running.env)
     after = running.processor_s()
-    return Measured(load, sent, outcome, {name: after[name] - before[name] for name in after})
+    return Measured(load, sent, outcome, {name: after[name] - before[name] for name in after}, clients_s)
 
 
 if __name__ == "__main__":

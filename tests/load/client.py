@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from time import monotonic, time
@@ -35,25 +36,34 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, token: str, key: str, body: Any) -> tuple[int, bytes]:
-        """Send one request; return status and body of the answer."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
-        reader, writer = self._streams
+        """Send one request; return status and body of the answer.
+
+        A server may close a kept connection while the request is under way; its key lets it be sent again.
+        """
         content = json.dumps(body).encode()
-        writer.write(
+        request = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\nIdempotency-Key: {key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
             + content
         )
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode("latin1").lower().split("\r\n")
-        [length] = [int(line.partition(":")[2]) for line in lines if line.startswith("content-length:")]
-        return int(lines[0].split()[1]), await reader.readexactly(length)
+        if self._streams is not None:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                return await _exchange(*self._streams, request)
+        self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        return await _exchange(*self._streams, request)
 
     def close(self) -> None:
         """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
+
+
+async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    lines = head.decode("latin1").lower().split("\r\n")
+    [length] = [int(line.partition(":")[2]) for line in lines if line.startswith("content-length:")]
+    return int(lines[0].split()[1]), await reader.readexactly(length)
 
 
 def closed_loop(port: int, world: World, *, label: str, clients: int, seconds: float) -> Sent:
