@@ -9,7 +9,7 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
-from tests.auctions.worlds import SLOT_S, body
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market
 from web import waiting
 
 BIDS = f"{BASE}/bids"
@@ -227,6 +227,16 @@ def test_waiting_bids_are_withdrawn_and_jobs_cancelled(api: APIClient, market: M
 def test_the_list_holds_what_one_may_see(api: APIClient, olga: APIClient, charlie: APIClient) -> None:
     post(api, BIDS, body())
     assert [len(client.get(BIDS).json()["results"]) for client in (api, olga, charlie)] == [1, 1, 0]
+
+
+def test_the_list_holds_no_bid_of_another_market(api: APIClient, olga: APIClient, market: Market) -> None:
+    other = make_market(make_cluster("other"))
+    post(api, BIDS, body(label="here"))
+    for label in ("there", "there too"):
+        post(api, f"/api/v1/clusters/{other.cluster.name}/bids", body(label=label))
+    for client in (api, olga):
+        rows = client.get(BIDS).json()["results"]
+        assert [(row["label"], row["cluster"]) for row in rows] == [("here", market.cluster.name)]
 
 
 def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, market: Market) -> None:
