@@ -5,6 +5,7 @@
 `tests/faults/test_killed_processes.py`.
 """
 
+from dataclasses import replace
 from time import perf_counter
 
 import pytest
@@ -14,9 +15,11 @@ from django.test.utils import CaptureQueriesContext
 
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
+from auctions.domain.bid_schema import LEAST_WEIGHT
 from auctions.domain.errors import WrongState
 from auctions.engine import decide as decisions
 from auctions.engine import decision_queue
+from auctions.engine.decide import refusal
 from auctions.engine.markets import open_market
 from auctions.engine.outcomes import Outcomes
 from auctions.engine.policies import change_policy
@@ -40,6 +43,8 @@ from auctions.readings.market_readings import summary
 from auctions.state import book
 from cluster.guards import checked_change
 from scheduling.model.decision import parse
+from scheduling.model.example import job
+from scheduling.model.utility import Constant
 from scheduling.registry import make_policy
 from tests.auctions.worlds import PRICED, add_server, body, make_cluster, make_market, set_time, submit
 
@@ -65,6 +70,13 @@ def test_a_bid_that_waits_when_its_market_changes_to_a_policy_that_takes_none_is
     assert findings(market) == {}
     assert replay_market(market).mismatches == ()
     assert compare(Record.of(market), make_policy("dps", {})).changed == 0
+
+
+def test_the_least_weight_is_accepted_and_nothing_below_it() -> None:
+    least, ordered = replace(job(), utility=Constant(LEAST_WEIGHT)), make_policy("weighted_completion", {})
+    assert refusal(least, ordered) == ""
+    assert "weight, is below 1e-06" in refusal(replace(job(), utility=Constant(LEAST_WEIGHT / 2)), ordered)
+    assert refusal(replace(job(), utility=Constant(LEAST_WEIGHT / 2)), make_policy("dps", {})) == ""
 
 
 def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: User) -> None:

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.bid import Bid
@@ -89,6 +90,13 @@ def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
         Reason.PRICE: "It offered 0.01; anything above",
     }
     assert [why for why, words in said.items() if words in decision.explanation] == [reason]
+
+
+def test_a_past_density_below_one_sets_the_printed_price_and_none_leaves_the_initial_one() -> None:
+    policy = Dps(price="paper", refit_every=1, initial_high=7.0)
+    prices = policy.price_function(book(history=[[0.5, 0.0]] * 12))
+    full = prices.of(INVENTORY.capacity[None], INVENTORY.capacity, slots_ahead(1))
+    assert full[0, 0] == pytest.approx([0.5, 7.0])
 
 
 def test_the_density_of_a_bid_counts_the_slots_from_its_arrival_on() -> None:

@@ -188,3 +188,11 @@ def test_a_view_shows_the_bids_that_were_decided_after_an_earlier_view() -> None
         seen = book.view()
         assert (seen.decided, seen.history.tolist()) == (number, [[1.0]] * number)
         assert seen.owners.tolist() == [7, 8][:number]
+
+
+def test_the_index_of_jobs_is_kept_until_there_are_other_jobs() -> None:
+    running = RunningBook(Ledger(ONE, start=0, slots=8))
+    first = running._index
+    assert running._index is first
+    running.jobs = {}
+    assert running._index is not first
