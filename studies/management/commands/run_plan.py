@@ -1,7 +1,11 @@
 """`manage.py run_plan PLAN`: run a plan of split learning with processes on this machine."""
 
 import csv
+import signal
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +46,7 @@ class Command(BaseCommand):
             raise CommandError(f"plan: expected the number of a completed plan, got {options['plan']}", returncode=2)
         plan, (helpers, clients) = core_plan(row), names(row)
         try:
-            with tempfile.TemporaryDirectory() as root:
+            with _ended_by_sigterm(), tempfile.TemporaryDirectory() as root:
                 engine = LocalEngine(Path(root) / "processes", ["local"])
                 tasks = plan_runs.run(plan, engine, Path(root) / "run", slot_s=slot_s, batches=batches)
         except (SchedulingError, EngineError) as error:
@@ -60,3 +64,13 @@ class Command(BaseCommand):
         for batch, measured in enumerate(plan_runs.makespans(tasks)):
             losses = [t.loss for t in tasks if t.batch == batch and t.loss is not None]
             self.stdout.write(f"{batch:5}  {planned:9.3f}  {measured:10.3f}  {sum(losses) / len(losses):9.3f}")
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, with the processes of its run; by default they would go on."""
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -2,6 +2,10 @@
 
 import csv
 import json
+import os
+import signal
+import time
+from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -20,6 +24,7 @@ from studies.management.commands import run_plan
 from studies.models import Plan
 from studies.split_learning import plan_runs
 from studies.split_learning.plan_runs import RunFailed, Task, check_order, setting_of
+from tests.processes import wait_until
 
 
 @pytest.fixture
@@ -116,3 +121,32 @@ def test_a_pass_without_slots_is_refused_by_name(interrupted: CorePlan) -> None:
 def test_what_cannot_be_run_is_refused(more: dict[str, float], words: str) -> None:
     with pytest.raises(CommandError, match=words):
         call_command("run_plan", 10**6, **more)
+
+
+@pytest.mark.django_db
+def test_sigterm_ends_the_command_and_its_processes(done: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots: list[str] = []
+
+    def begin(engine: LocalEngine, *_: object) -> float:
+        roots.append(str(engine.files.live))
+        assert running_below(roots[0])
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+        return 0.0
+
+    monkeypatch.setattr(plan_runs, "_begin", begin)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        call_command("run_plan", done.pk, slot_seconds=0.01)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+    wait_until(lambda: not running_below(roots[0]), what="the end of its processes")
+
+
+def running_below(root: str) -> list[str]:
+    """Command lines of processes that name this directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_text(errors="replace"))
+    return [line for line in found if root in line]
