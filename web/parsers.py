@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import IO, Any, Final
 
 from django.conf import settings
-from rest_framework.exceptions import UnsupportedMediaType
+from rest_framework.exceptions import UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
@@ -19,6 +20,9 @@ DEEPEST: Final = 20
 
 LONGEST_INTEGER: Final = 300
 """Largest number of digits; a number with more digits is larger than any double."""
+
+MOST_WRONG: Final = 20
+"""Largest number of errors that one answer names."""
 
 _TWICE: Final = object()
 
@@ -95,16 +99,25 @@ def read_object(text: str) -> dict[str, Any]:
         raise refuse("body", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise refuse("body", f"expected a JSON object, got {shown(document)}")
-    _check(document, "", DEEPEST)
+    wrong: dict[str, list[str]] = {}
+    for field, message in islice(_wrong(document, "", DEEPEST), MOST_WRONG):
+        wrong.setdefault(field, []).append(message)
+    if wrong:
+        raise ValidationError(wrong)
     return document
 
 
 def check_text(text: str, field: str) -> None:
     """Refuse what databases refuse."""
+    for name, message in _wrong_text(text, field):
+        raise refuse(name, message)
+
+
+def _wrong_text(text: str, field: str) -> Iterator[tuple[str, str]]:
     found = UNSTORABLE.search(text)
     if found is not None:
         where = f" in line {1 + text.count(chr(10), 0, found.start())}" if "\n" in text else ""
-        raise refuse(field, f"expected characters that can be stored, got {text[:60]!a}{where}")
+        yield field, f"expected characters that can be stored, got {text[:60]!a}{where}"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -118,24 +131,25 @@ def _integer(text: str) -> float:
     return int(text) if len(text) <= LONGEST_INTEGER else math.copysign(math.inf, -1 if text[0] == "-" else 1)
 
 
-def _check(value: object, where: str, levels: int) -> None:
-    """Refuse what is no plain JSON, or cannot be stored, naming where it stands."""
+def _wrong(value: object, where: str, levels: int) -> Iterator[tuple[str, str]]:
+    """Yield field and message of all that is no plain JSON, or cannot be stored."""
     field = where or "body"
     if value is _TWICE:
-        raise refuse(field, "expected each name once in an object, got it twice")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise refuse(field, f"expected a finite number, got {shown(value)}")
-    if isinstance(value, str):
-        check_text(value, field)
+        yield field, "expected each name once in an object, got it twice"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield field, f"expected a finite number, got {shown(value)}"
+    elif isinstance(value, str):
+        yield from _wrong_text(value, field)
     elif isinstance(value, (dict, list)):
         if levels == 0:
-            raise refuse(field, f"expected at most {DEEPEST} levels of nesting, got more")
+            yield field, f"expected at most {DEEPEST} levels of nesting, got more"
+            return
         for key in value if isinstance(value, dict) else ():
-            check_text(key, field)
+            yield from _wrong_text(key, field)
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             # Most are whole numbers, and nothing is wrong with any.
             if not isinstance(inner, int):
-                _check(inner, _inside(where, key), levels - 1)
+                yield from _wrong(inner, _inside(where, key), levels - 1)
 
 
 def _inside(where: str, key: str | int) -> str:

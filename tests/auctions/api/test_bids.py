@@ -170,6 +170,15 @@ def test_a_body_that_is_no_plain_json_object_is_a_problem(api: APIClient, raw: b
     assert not Bid.objects.exists()
 
 
+def test_everything_that_is_no_plain_json_is_named_and_no_more_than_twenty(api: APIClient) -> None:
+    raw = b'{"label": "\\ud800", "model": "a\\u0000", "epochs": 1e999, "chunks": 1, "chunks": 2}'
+    errors = api.post(BIDS, raw, content_type="application/json").json()["errors"]
+    assert {error["field"] for error in errors} == {"label", "model", "epochs", "chunks"}
+    many = b'{"points": [' + b"NaN, " * 1000 + b"1]}"
+    errors = api.post(BIDS, many, content_type="application/json").json()["errors"]
+    assert [error["field"] for error in errors] == [f"points[{i}]" for i in range(20)]
+
+
 def test_a_large_body_and_a_strange_one_are_problems(api: APIClient) -> None:
     large = b'{"label": "' + b"x" * 1_000_001 + b'"}'
     assert api.post(BIDS, large, content_type="application/json").status_code == 413
