@@ -365,8 +365,8 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     assert "Take a server out of service" in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
     refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "reason": ""}).content.decode()
     assert "expected a slot from" in refused
-    told = client.post(say, {"server": edge.pk, "kind": "lost", "reason": "it burns"}, follow=True).content.decode()
-    assert "is out of service, or takes no new work." in told
+    page = client.post(say, {"server": edge.pk, "kind": "lost", "reason": "it burns"}, follow=True).content.decode()
+    assert "is out of service, or takes no new work." in page
     events = client.get(reverse("admin:auctions_event_changelist")).content.decode()
     assert "Server edge-0: lost" in events
     assert "Server edge-0 was lost from slot" in events, "why the job failed"
