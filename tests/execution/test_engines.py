@@ -12,6 +12,7 @@ import pytest
 
 from execution.engines import shim
 from execution.engines.base import EngineError, Limits, Phase
+from tests.conftest import missing
 from tests.execution.benches import LIVES, WAIT_S, Bench
 from tests.processes import ROOT, wait_until
 
@@ -20,7 +21,6 @@ TRAP = "trap 'echo checkpoint; exit 143' TERM; echo ready; while :; do sleep 0.0
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 FAMILY = "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM HUP; sleep 1001 & echo ready; wait' & "
 """Descendants in sessions of their own, one of which ignores signals."""
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="Users and namespaces need root: run the tests as root")
 
 
 def outer(bench: Bench, key: str) -> int:
@@ -204,8 +204,9 @@ def test_it_has_a_session_and_no_more_rights(bench: Bench) -> None:
     assert (rights.split()[1], groups.split()) == ("1", [pid, pid])
 
 
-@as_root
 def test_it_runs_as_its_user_within_its_limits(bench: Bench) -> None:
+    if os.geteuid() != 0:
+        missing("right of root to use users and namespaces", install="run the tests as root")
     bench.work.chmod(0o777)
     limits = Limits(memory_mb=300, open_files=77, file_mb=2, processes=99, niceness=7)
     said = "grep -E '^Max (file size|processes)' /proc/self/limits"
