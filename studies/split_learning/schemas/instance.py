@@ -94,11 +94,11 @@ class InstanceIn(Schema):
     head_backward = Matrix(required=False, help_text="Second part of the gap: until the gradients are at the helper.")
     backward = Matrix(help_text="Duration of the backward pass on the helper.")
     tail = Matrix(help_text="From the end of the backward pass to the end of the client's batch.")
-    name = Text(required=False, help_text="Not used.")
-    note = Text(required=False, help_text="Not used.")
-    paper = Text(required=False, help_text="Not used.")
-    expected = ByName(serializers.JSONField(), required=False, help_text="Not used.")
-    meta = ByName(serializers.JSONField(), required=False, help_text="Not used.")
+    name = Text(required=False, help_text="Name of the instance, for its readers: no plan depends on it.")
+    note = Text(required=False, help_text="What is special about it, for its readers.")
+    paper = Text(required=False, help_text="The paper it belongs to, for its readers.")
+    expected = ByName(serializers.JSONField(), required=False, help_text="Known answers, for those who compare plans.")
+    meta = ByName(serializers.JSONField(), required=False, help_text="Where it comes from, for its readers.")
 
     def to_internal_value(self, data: Any) -> Instance:
         """Return the instance."""
