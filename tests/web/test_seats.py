@@ -95,15 +95,17 @@ async def until(done: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_thread_that_has_answered_a_request_answers_the_next() -> None:
+def test_threads_that_have_answered_requests_answer_the_next() -> None:
     async def run() -> None:
         handler = Handler()
-        for _ in range(4):
+        for _ in range(20):
             assert await get(handler, "/api/page?user=alice", token="a") == 200
 
     asyncio.run(run())
-    assert len(slow.threads) == 4
-    assert len({*slow.threads, get_ident()}) == 2
+    assert len(slow.threads) == 20
+    assert get_ident() not in slow.threads
+    # A thread is free a moment after its answer is there, so that a second one may have been made.
+    assert len(set(slow.threads)) <= 3
 
 
 def test_requests_of_one_user_leave_seats_to_others_and_the_health_check_needs_none() -> None:
