@@ -58,7 +58,6 @@ class RigidIndex:
         self._prices: PriceOf | None = None
         self._used: Ints | None = None
         self._rings = False
-        self._last: tuple[Bid, Counts] | None = None
         self._static()
         self._widen(1)
 
@@ -219,26 +218,20 @@ class RigidIndex:
 
     def _job(self, bid: Bid, start: int, first_start: int | None, tail: int, mode: int, above: float) -> Job:
         """Return the bid in slots that count from `start`."""
+        most = min(bid.chunks, self._total)
         usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
         earliest = start if first_start is None else first_start
         first = max(int(usable.min(initial=0)), bid.arrival - start, 0, earliest - start)
         return Job(
             usable=usable,
             values=value_by_slot(bid, start, self.slots),
-            durations=self._lengths(bid),
+            durations=durations(bid, most=most, slots=self.slots),
             first_ps=len(self.inventory.parameter_servers) if bid.architecture is Architecture.RING else 0,
             first=min(first, self.slots),
             tail=tail,
             mode=mode,
             above=above,
         )
-
-    def _lengths(self, bid: Bid) -> Counts:
-        """Return the slots that each number of workers needs; one decision asks for them up to seven times."""
-        if self._last is None or not _takes_as_long(bid, self._last[0]):
-            most = min(bid.chunks, self._total)
-            self._last = bid, durations(bid, most=most, slots=self.slots)
-        return self._last[1]
 
     def resolves(self, bid: Bid, limit: float, *, tail: int) -> bool:
         """Return whether the rounding error is negligible for a bid that cannot spend more than `limit`."""
@@ -249,7 +242,7 @@ class RigidIndex:
 
     def least_cost(self, bid: Bid, *, tail: int) -> float:
         """Return a lower bound of the cost of any schedule of the bid: its workers in their cheapest cells, money."""
-        length = self._lengths(bid).astype(np.int64)
+        length = durations(bid, most=min(bid.chunks, self._total), slots=self.slots).astype(np.int64)
         number = np.arange(length.shape[-1])
         fits = (length <= self.slots) & (number > 0)
         least = math.inf
@@ -260,7 +253,7 @@ class RigidIndex:
 
     def _machine_slots(self, bid: Bid, most: int, tail: int) -> int:
         """Return an upper bound of the machine-slots, workers and PSs, of any schedule of the bid."""
-        length = self._lengths(bid).astype(np.int64)
+        length = durations(bid, most=most, slots=self.slots).astype(np.int64)
         # All workers away from the host need the most PSs.
         pss = np.maximum(1, self._tables.pss[:, :, : most + 1].max(axis=(0, 1)))
         held = (np.arange(most + 1) + pss) * (length + tail)
@@ -299,15 +292,3 @@ def value_by_slot(bid: Bid, start: int, slots: int) -> Floats:
     elif -waited <= slots:
         values[-waited:] = bid.utility.curve(slots + 1 + waited)
     return values
-
-
-def _takes_as_long(one: Bid, other: Bid) -> bool:
-    """Return whether two bids differ at most in arrival, delays and value, as those made with `replace` may."""
-    return (
-        one.worker_time is other.worker_time
-        and one.ps_time is other.ps_time
-        and one.transfer_time is other.transfer_time
-        and one.reduce_time is other.reduce_time
-        and (one.epochs, one.chunks, one.minibatches) == (other.epochs, other.chunks, other.minibatches)
-        and one.architecture is other.architecture
-    )

@@ -163,6 +163,7 @@ def _respond(
         found = _answer(index, query)
         limit = query.limit(found)
         fine = limit <= 0 or index.resolves(query.bid, limit, tail=query.tail)
+        # No finer tables are needed where the workers alone cost more than the limit, beyond the rounding of sums.
         fine = fine or index.least_cost(query.bid, tail=query.tail) > (1 + 1e-9) * limit
     # Prices far above what this bid can spend leave too few digits for affordable ones. This is rare, so finer tables
     # are built for this bid alone. A schedule found at finer prices may cost far less, and then the limit is lower.
