@@ -1,17 +1,22 @@
 """The processes of `manage.py serve`: their starts, their ends, and the wake-ups between them."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import uvicorn
 from django.test import RequestFactory
 
 from auctions.domain import waking
+from auctions.management.commands.serve import Server
 from auctions.models import Market
 from auctions.runtime import health
 from auctions.runtime.supervisor import SILENT_S, Link
 from tests.forks import libraries
 from tests.processes import python_env
+from web import shutdown
 
 pytestmark = pytest.mark.thorough
 
@@ -118,3 +123,25 @@ def test_the_health_check_says_that_the_worker_is_silent(
     assert (silent.status_code, silent.content) == (503, b'{"status": "the worker gives no sign of life"}')
     link.beat()
     assert health.healthz(request).status_code == 200
+
+
+def test_a_second_signal_does_not_wait_for_what_the_first_one_holds() -> None:
+    server = Server(uvicorn.Config("config.asgi:application"))
+    with shutdown.begun._cond:  # type: ignore[attr-defined]  # as the thread that is interrupted may hold it
+        handler = Thread(target=server.handle_exit, args=(signal.SIGTERM, None), daemon=True)
+        handler.start()
+        handler.join(10)
+        assert not handler.is_alive()
+    assert server.should_exit
+
+
+def test_ctrl_c_reaches_the_web_process_once(tmp_path: Path) -> None:
+    serve = (
+        "import django; django.setup(); import uvicorn;"
+        "from auctions.management.commands.serve import Server;"
+        "\n    server = Server(uvicorn.Config('config.asgi:application'))"
+        "\n    with server.capture_signals():"
+        "\n        os.kill(os.getpid(), signal.SIGINT); assert not server.should_exit"
+        "\n        os.kill(os.getpid(), signal.SIGTERM); assert server.should_exit"
+    )
+    assert run(tmp_path, serve=serve, work="link.read()") == (0, ["the end"])

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from types import FrameType
+from socket import socket
 from typing import IO, Any
 
 import uvicorn
@@ -30,15 +30,19 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Server(uvicorn.Server):
     """A server whose signals only stop it: uvicorn raises them again afterwards, before the worker could end."""
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, and notify waiting requests and streams."""
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Stop, and notify waiting requests and streams.
+
+        The handler of a signal must not do it: a second signal could come while the first one holds the event's lock.
+        """
         shutdown.begun.set()
-        super().handle_exit(sig, frame)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT and SIGTERM while the block runs."""
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        """Stop on SIGINT and SIGTERM while the block runs; one that this process ignores stays ignored."""
+        heeded = [sig for sig in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(sig) != signal.SIG_IGN]
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in heeded}
         try:
             yield
         finally:

@@ -1,10 +1,10 @@
 """`manage.py execute`: run the jobs of all clusters that execute."""
 
 import os
+import select
 import signal
 import socket
 from contextlib import closing
-from threading import Event
 from time import time
 from typing import Any
 from uuid import uuid4
@@ -31,9 +31,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Call the executor again and again."""
-        stopped = Event()
+        # A handler must not set an Event: the thread that it interrupts may hold the event's lock.
+        stopped, stop = os.pipe()
+        os.set_blocking(stop, False)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
+            signal.signal(number, lambda *_: os.write(stop, b"."))
         limits.use("worker")
         executor = Executor(f"{socket.gethostname()} {os.getpid()} {uuid4().hex[:8]}", engine_of)
         # A process of its own waits for kernels or compiles them: clusters whose kernels are here do not wait.
@@ -41,9 +43,9 @@ class Command(BaseCommand):
             self._loop(executor, stopped, options)
         executor.close()
 
-    def _loop(self, executor: Executor, stopped: Event, options: dict[str, Any]) -> None:
-        active = None
-        while not stopped.is_set():
+    def _loop(self, executor: Executor, stopped: int, options: dict[str, Any]) -> None:
+        active, pause = None, 0.0
+        while not select.select([stopped], [], [], pause)[0]:
             began = time()
             try:
                 now_active = executor.once()
@@ -54,4 +56,4 @@ class Command(BaseCommand):
             if now_active != active and not options["quiet"]:
                 self.stdout.write("This executor is active." if now_active else "Another executor is active.")
                 active = now_active
-            stopped.wait(max(0.05, options["every"] - (time() - began)))
+            pause = max(0.05, options["every"] - (time() - began))
