@@ -46,9 +46,14 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
+# What requirements-dev.txt has beyond requirements.txt, for `make --jobs` at the same time: the two share no package.
+$(VENV)/.tools: requirements-dev.txt requirements.txt | $(VENV)/bin/python
 	@echo "Installing requirements-dev.txt"
-	@$(PIP) -r requirements.txt -r requirements-dev.txt
+	@grep -vxF -f requirements.txt requirements-dev.txt > $@.txt
+	@$(PIP) --no-deps -r $@.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run $(VENV)/.tools
 	@touch $@
 
 demo: $(VENV)/.run
@@ -65,7 +70,7 @@ serve: $(VENV)/.run
 # Apart, so that `make --jobs` runs them side by side.
 lint: style contracts types
 
-style: $(VENV)/.dev
+style: $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -75,8 +80,7 @@ contracts: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy .
 
-# Compiled before any test, else each of its processes would compile, and at the same time: on one core while the other
-# installs what only tests need, then lints.
+# Compiled before any test, else each of its processes would compile, and at the same time.
 kernels: $(VENV)/.run
 	@$(BIN)/python -m tests.kernels
 

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from auctions.kernels import compiling
 from scheduling import kernels
 
-GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS)
+GROUPS = (kernels.SPLIT_LEARNING, kernels.PLANNER, kernels.ELASTIC, kernels.RIGID, kernels.QUEUES, kernels.BOUNDS)
 """Those that take longest come first."""
 
 
