@@ -33,7 +33,7 @@ HORIZON = 15
 PARAMETERS: list[Json] = [{"later": 0.0}, {"later": 0.05, "restart": 2}, {"later": 0.5, "near_share": 0.0}]
 STANDING = StandingRule(every=2, most=4, longest=1.0)
 each_parameter = pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
-few_and_many = pytest.mark.parametrize("cases", [2, pytest.param(6, marks=pytest.mark.thorough)])
+few_and_many = pytest.mark.parametrize("cases", [1, pytest.param(4, marks=pytest.mark.thorough)])
 each_rule = pytest.mark.parametrize("rule", [None, STANDING], ids=["final", "standing"])
 
 
@@ -178,7 +178,7 @@ def check_no_lie_pays(fast: Completions, bid: Bid, book: Book, where: str) -> No
 @few_and_many
 @each_parameter
 def test_no_other_statement_earns_more_than_the_truth_beyond_what_later_allows(parameters: Json, cases: int) -> None:
-    for fast, bid, book, where in asked(parameters, rounds(cases // 2, longer=20)):
+    for fast, bid, book, where in asked(parameters, rounds(max(1, cases // 2), longer=20)):
         check_no_lie_pays(fast, bid, book, where)
 
 
