@@ -342,7 +342,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
     bid["required"] = ["model", "epochs", "weight"]
     known["paths"] = {path: part for path, part in known["paths"].items() if "/clusters/" in path}
-    seen = asked(known, headers_of(alice), examples=rounds(6, longer=2 * LONGER), mode=POSITIVE, checks=ALWAYS)
+    seen = asked(known, headers_of(alice), examples=rounds(12), mode=POSITIVE, checks=ALWAYS)
     for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
         assert successes(seen[name]) >= AT_LEAST, seen[name]
 
