@@ -55,7 +55,7 @@ from tests.auctions.counterfactual.assertions import (
     assert_the_same_policy_changes_nothing,
 )
 from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_market, make_operator, make_user, set_time, submit
-from tests.draws import fresh_seed
+from tests.draws import fresh_seed, some
 
 pytestmark = pytest.mark.thorough
 
@@ -581,7 +581,8 @@ def play(market: Market, owners: list[User], rng: np.random.Generator, *, slots:
     pass_to(market, slots + 10)
 
 
-@pytest.mark.parametrize("prices", [PRICES, {}, {"price": "fluid"}], ids=["paper", "quantile", "fluid"])
+@pytest.mark.soak
+@pytest.mark.parametrize("prices", some([PRICES, {}, {"price": "fluid"}], 2), ids=str)
 def test_nobody_pays_more_than_the_posted_price_at_admission_and_every_payoff_is_at_least_0(
     alice: User, bob: User, prices: dict[str, Any]
 ) -> None:

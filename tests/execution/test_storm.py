@@ -18,7 +18,7 @@ from tests.processes import ROOT, python_env
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 POLICIES = ("dps", "oasis", "weighted_completion", "preemptive")
-FAULTS = {"local": 5, "slurm": 3}
+FAULTS = {"local": 3, "slurm": 2}
 IN_A_SOAK = 50
 
 

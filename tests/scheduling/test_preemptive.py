@@ -19,7 +19,7 @@ from tests.scheduling.twins.documents.preemptive import NoMigration
 from tests.scheduling.twins.preemptive_exact import simulate
 from tests.scheduling.twins.preemptive_milp import optimum
 
-EXAMPLES = rounds(150)
+EXAMPLES = rounds(100, longer=45)
 QUALITY = 200
 """Instances of which the mean is taken."""
 MOST_JOBS = 3

@@ -66,7 +66,7 @@ def bought(decision: Decision) -> tuple[int | None, int | None]:
 
 
 @each_policy
-@settings(max_examples=rounds(2, longer=45), deadline=None)
+@settings(max_examples=rounds(1, longer=90), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
