@@ -38,6 +38,8 @@ from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, make_
 from tests.draws import some
 from tests.scheduling.policy_settings import SETTINGS
 
+pytestmark = pytest.mark.thorough
+
 EVERY = [(name, one) for name, many in SETTINGS.items() for one in some(many, 1)]
 """Every policy, with one of its settings in each run and all of them in a soak."""
 
@@ -279,7 +281,6 @@ def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.thorough
 @pytest.mark.parametrize(("policy", "parameters"), some(EVERY, 5))
 def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: str, parameters: Json) -> None:
     """Servers are lost, drained and returned while jobs run; all of the audit, the replay and counterfactual agree."""

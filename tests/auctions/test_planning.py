@@ -25,6 +25,8 @@ from cluster.models import Capacity
 from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import make_cluster, set_time
 
+pytestmark = pytest.mark.thorough
+
 SOLE = {"upload_delay_s": {"cloud": 5000}}
 """The cloud is out of reach: one server of four GPUs, on which an epoch takes a slot."""
 
@@ -212,7 +214,6 @@ TAMPERINGS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_plans_is_found(what: str, planned: Market, alice: User) -> None:
     set_time(planned, 10.0)

@@ -28,6 +28,8 @@ from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded
 from tests.auctions.faulty import FaultyDps, FaultyFifo, assert_clean, process_pending, register, send, states
 from tests.auctions.worlds import make_cluster, set_time
 
+pytestmark = pytest.mark.thorough
+
 SOLE: dict[str, Any] = {"upload_delay_s": {"cloud": 5000}}
 """The cloud is out of reach: one server of four GPUs, on which an epoch takes a slot."""
 
@@ -97,7 +99,6 @@ DEEDS: dict[str, Callable[[Market, Bid], object]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", DEEDS)
 def test_what_people_do_is_done_while_planning_fails(what: str, faulty: Market, alice: User) -> None:
     running = job(faulty, alice, epochs=8)
@@ -217,7 +218,6 @@ def queued(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
     return open_market(make_cluster(servers=2, units=2), policy="preemptive")
 
 
-@pytest.mark.thorough
 def test_forecasts_of_queued_jobs_are_right_though_planning_fails(queued: Market, alice: User) -> None:
     jobs = [send(queued, alice, 1.0, epochs=3) for _ in range(5)]
     process_pending(queued)
@@ -269,7 +269,6 @@ WRONG: dict[str, Callable[[Book], Any]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", WRONG)
 def test_a_plan_that_cannot_be_carried_out_has_failed(
     what: str, faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
@@ -367,7 +366,6 @@ TAMPERINGS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_failed_plans_is_found(what: str, faulty: Market, alice: User) -> None:
     job(faulty, alice)

@@ -24,6 +24,8 @@ from scheduling.model.decision import parse
 from scheduling.model.types import Json
 from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_user, set_time, submit
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def market(db: None) -> Market:

@@ -32,6 +32,8 @@ from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded
 from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, process_pending, register, send, states
 from tests.auctions.worlds import SLOT_S, body, make_cluster, set_time
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def faulty(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
@@ -155,7 +157,6 @@ def test_a_quarantined_bid_is_no_job_that_can_be_cancelled(deed: Any, faulty: Ma
     deed(unlucky)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "error", [OperationalError("locked"), IntegrityError("twice"), OSError("disk full"), MemoryError(), SystemExit()]
 )
@@ -254,7 +255,6 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", WRONG)
 def test_a_decision_that_cannot_be_stored_quarantines_its_bid(
     what: str, faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
@@ -373,7 +373,6 @@ TAMPERINGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_quarantined_bids_is_found(what: str, faulty: Market, alice: User) -> None:
     for value in (50.0, UNLUCKY, 60.0):

@@ -22,6 +22,8 @@ from scheduling.model.errors import InvalidField
 from scheduling.preemptive.workers import TICKS
 from tests.auctions.worlds import make_cluster, set_time
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def queued(db: None) -> Market:
@@ -139,7 +141,6 @@ def test_a_cancelled_job_gives_its_place_to_others(queued: Market, alice: User) 
     assert_clean(queued)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["edge", "jobmax"])
 def test_chunks_on_a_server_taken_out_are_sent_elsewhere_or_wait(queued: Market, alice: User, rule: str) -> None:
     change_policy(queued, name="preemptive", parameters={"cloud": rule}, by=None)
@@ -276,7 +277,6 @@ def test_the_cloud_is_as_busy_as_it_has_chunks(queued: Market, alice: User) -> N
     assert_clean(queued)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("left", [0, 1])
 def test_chunks_may_come_to_a_worker_that_has_chunks_of_their_job(

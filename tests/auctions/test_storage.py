@@ -18,6 +18,8 @@ from scheduling.model.errors import InvalidField
 from tests.auctions.test_queues import assert_clean, end_of, go_to, send, window
 from tests.auctions.worlds import make_cluster, set_time
 
+pytestmark = pytest.mark.thorough
+
 EDGE = {"cloud": "edge", "storage": "limited"}
 
 
@@ -110,7 +112,6 @@ def test_a_cloud_has_limits_too(db: None, alice: User) -> None:
     assert_clean(market)
 
 
-@pytest.mark.thorough
 def test_storage_is_read_back_after_a_restart_in_the_middle(db: None, alice: User) -> None:
     market = open_limited(30.0, 30.0, cloud="jobmax")
     set_time(market, 10.0)

@@ -18,6 +18,8 @@ from tests.conftest import Tables
 from tests.faults import crowd
 from tests.processes import free_port, python_env
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(autouse=True)
 def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +27,6 @@ def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waking, "_woken", {})
 
 
-@pytest.mark.thorough
 def test_a_worker_is_woken_after_the_commit(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:

@@ -30,6 +30,8 @@ from scheduling import kernels
 from scheduling.registry import POLICIES
 from tests.auctions.worlds import body, make_cluster, set_time, submit
 
+pytestmark = pytest.mark.thorough
+
 Start = Callable[..., warming.Warming]
 
 
@@ -135,7 +137,6 @@ def test_the_collector_of_garbage_passes_over_kernels_once_all_are_here(
     assert busy == [False]
 
 
-@pytest.mark.thorough
 def test_a_group_is_there_when_all_of_its_parts_are(market: Market, start: Start) -> None:
     warm = start(kernels.RIGID, done=("rigid.search",))
     assert not warm.wait((kernels.RIGID,), at_most_s=0.5)
@@ -255,7 +256,6 @@ print("the compiler" if "numba" in sys.modules else "no compiler")
 """
 
 
-@pytest.mark.thorough
 def test_two_processes_share_a_cache_and_compile_a_kernel_once(tmp_path: Path) -> None:
     command, env = [sys.executable, "-c", COMPILE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]

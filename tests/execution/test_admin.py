@@ -16,6 +16,8 @@ from tests.auctions.worlds import SLOT_S, make_cluster, make_operator
 from tests.execution.packing import tar_of, zip_of
 from tests.execution.worlds import World, make_world
 
+pytestmark = pytest.mark.thorough
+
 ADMIN = "/admin/execution"
 RECORDS = ("training", "generation", "process", "checkpoint", "progress", "lease")
 
@@ -62,7 +64,6 @@ def test_an_operator_lets_a_cluster_execute(operator: Client) -> None:
     assert (made.engine, made.grace_s, made.addresses) == ("local", 10.0, {"edge-0": "10.0.0.1"})
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -174,7 +175,6 @@ def test_an_operator_sees_what_runs_and_whether_an_executor_is_active(world: Wor
     assert "none is active, the last was one" in operator.get(page(operator, execution)).content.decode()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_are_shown_and_never_changed(world: World, operator: Client, name: str) -> None:
     world.submit(epochs=8)
@@ -185,7 +185,6 @@ def test_records_are_shown_and_never_changed(world: World, operator: Client, nam
     assert operator.post(f"{ADMIN}/{name}/1/delete/", {"post": "yes"}).status_code in (302, 403)
 
 
-@pytest.mark.thorough
 def test_nothing_is_late_while_the_executor_works(world: World) -> None:
     world.submit(epochs=8)
     world.go(0.9 * SLOT_S)

@@ -18,6 +18,8 @@ from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.worlds import World, make_world
 from tests.rest import charlie, client_of, nobody_asked_before
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["charlie", "client_of", "nobody_asked_before"]
 
 

@@ -12,7 +12,7 @@ from execution.engines.base import Limits
 from execution.models import Ending, Execution, Generation, GenerationState, Process, ProcessState, TrainingState
 from tests.execution.worlds import World, make_world
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
@@ -111,7 +111,6 @@ def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_ne
     assert world.training(bid).retries == 1
 
 
-@pytest.mark.thorough
 def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_with_its_last_lines(world: World) -> None:
     bid = world.submit(epochs=8)
     world.go(100)

@@ -17,6 +17,8 @@ from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.worlds import World, make_world
 from tests.rest import client_of
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["client_of"]
 
 

@@ -13,7 +13,7 @@ from execution.executor import Executor
 from execution.models import Ending, Execution, Generation, Program, Progress, Training
 from tests.execution.worlds import World, make_world
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from execution.records import files_of
 from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.worlds import World, make_world
 
+pytestmark = pytest.mark.thorough
+
 PAGE = "/markets/lab/execution/"
 
 

@@ -13,6 +13,8 @@ from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
 from tests.auctions.worlds import SLOT_S, body, make_cluster, sell_out, set_time
 
+pytestmark = pytest.mark.thorough
+
 HOME = "/markets/lab/"
 FIELDS = {"model": "ResNet-50", "epochs": "1", "value": "9", "form": "step", "deadline_h": "0.25"}
 """Worth 9 if it is complete within nine slots."""

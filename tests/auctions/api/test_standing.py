@@ -13,6 +13,8 @@ from cluster.models import Cluster
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body, sell_out, set_time
 
+pytestmark = pytest.mark.thorough
+
 BIDS = f"{BASE}/bids"
 
 
@@ -78,7 +80,6 @@ def test_a_cluster_says_what_bids_do_that_do_not_say_so(api: APIClient, full: Ma
     assert sent(api, full, document)["state"] == "standing"
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
