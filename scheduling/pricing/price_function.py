@@ -100,20 +100,23 @@ class PriceFunction:
         >>> prices.of(np.array([[0], [0], [4]]), np.array([[4], [4], [4]]), np.array([0, 1, 0])).round(6).tolist()
         [[0.25], [0.5], [16.0]]
         """
-        share = np.divide(
-            used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
-        )
-        power = np.array(self.log_scale) + np.array(self.log_growth) * share
+        # In place: a horizon has a million prices, and another array for each step takes longer than the step.
+        share = used / np.where(capacity > 0, capacity, math.inf)
+        power = share * np.array(self.log_growth)
+        power += np.array(self.log_scale)
         if self.discounted_slots > 1:
             nearness = np.log(np.minimum(1.0, (ahead + 1) / self.discounted_slots))
-            power += (1.0 - share) * nearness[..., np.newaxis]
+            discount = np.subtract(1.0, share, out=share)
+            discount *= nearness[..., np.newaxis]
+            power += discount
         if len(set(self.offset)) == 1:
-            prices = np.expm1(power) if self.offset[0] else np.exp(power)
+            prices = np.expm1(power, out=power) if self.offset[0] else np.exp(power, out=power)
         else:
             prices = np.where(np.array(self.offset) == 1, np.expm1(power), np.exp(power))
         if self.per_slot_ahead:
-            prices = prices + ahead[..., np.newaxis] * np.array(self.per_slot_ahead)
-        return np.where(capacity > 0, prices, 0.0)
+            prices += ahead[..., np.newaxis] * np.array(self.per_slot_ahead)
+        prices *= capacity > 0
+        return prices
 
     def to_json(self) -> Json:
         """Return the name and the parameters, for receipts; terms that are not in effect are left out."""

@@ -43,19 +43,37 @@ class Curves(NamedTuple):
 
 
 @kernel
-def make_curves(
-    workers: CheapestServers, pss: CheapestServers, job: Job, first: int, repeats: Flags
-) -> tuple[Curves, Counts]:
-    """Compute the curves of the slots from `first` on that differ from the slot before, and the row of each slot (T).
+def relevant_slots(job: Job, follows: Flags, first: int, above: float) -> Flags:
+    """Return which slots an optimal schedule that starts at `first` or later may use, T flags.
 
-    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon. Slots before
-    `first` have no row.
+    Slots at whose end the value is at most `above` are left out. In a sequence of slots that follow one another, each
+    with the room of the one before at no lower price (`follows`, T flags), only the first `wanted` count: an optimal
+    schedule uses no more of them, and the first ones end first.
+    """
+    relevant, before = np.zeros(len(follows), np.bool_), 0
+    for t in range(first, len(follows)):
+        if not job.values[t + 1] > above:
+            break
+        before = before + 1 if follows[t] and t > first else 0
+        relevant[t] = before < job.wanted
+    return relevant
+
+
+@kernel
+def make_curves(
+    workers: CheapestServers, pss: CheapestServers, job: Job, first: int, repeats: Flags, relevant: Flags
+) -> tuple[Curves, Counts]:
+    """Compute the curves of the relevant slots that differ from the slot before, and the row of each slot (T).
+
+    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon if prices do not
+    rise. Slots that are not `relevant` (T flags), such as those before `first`, have row -1.
     """
     slots, width = len(workers.size), len(job.pss)
     row, number = np.full(slots, -1, np.int32), 0
-    ready = ready_from(job, first)
     for t in range(first, slots):
-        if not (repeats[t] and t > ready):
+        if not relevant[t]:
+            continue
+        if not (repeats[t] and row[t - 1] >= 0):
             number += 1
         row[t] = number - 1
     cost = np.empty((number, width), np.int64)
@@ -64,18 +82,10 @@ def make_curves(
     scratch = np.empty(width, np.int64)
     for t in range(first, slots):
         i = row[t]
-        if t == first or row[t - 1] != i:
+        if i >= 0 and (t == first or row[t - 1] != i):
             most[i] = _fill(workers, pss, job, t, cost[i], scratch)
             size[i] = _hull(cost[i], most[i], vertex[i])
     return Curves(cost, most, vertex, size), row
-
-
-@inner
-def ready_from(job: Job, first: int) -> int:
-    """Return the first slot, `first` or later, from which on every server can be used."""
-    for slot in job.usable:
-        first = max(first, slot)
-    return int(first)
 
 
 @kernel

@@ -50,6 +50,8 @@ class ElasticIndex:
         self._unit: Floats = np.zeros(self._free.shape)
         self.repeats: Flags = np.zeros(slots, np.bool_)
         """Whether each slot equals the slot before, T flags."""
+        self.follows: Flags = np.zeros(slots, np.bool_)
+        """Whether each slot has the room of the slot before at no lower price, T flags."""
         self._changed: Ints = np.zeros(slots, np.int64)
         """The number of the change that last touched each slot."""
         self._changes = 0
@@ -92,7 +94,7 @@ class ElasticIndex:
         self._changes += 1
         slots: Flags = np.any(cells, axis=1)
         self._changed[slots] = self._changes
-        mark_repeats(self._free, self._unit, slots, self.repeats)
+        mark_repeats(self._free, self._unit, slots, self.repeats, self.follows)
 
     def cheapest(self, machine: MachineType) -> CheapestServers:
         """Return the servers where one machine type fits in each slot, cheapest first."""

@@ -10,7 +10,7 @@ import numpy as np
 from scheduling.best_response.base import LATEST, RATIO, Response
 from scheduling.best_response.elastic.allocation import allocate
 from scheduling.best_response.elastic.compiled import Counts, Flags
-from scheduling.best_response.elastic.curves import Job, earliest, make_curves
+from scheduling.best_response.elastic.curves import Job, earliest, make_curves, relevant_slots
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.search import search
 from scheduling.best_response.elastic.tables import CheapestServers
@@ -62,6 +62,7 @@ class Query:
             workers=index.cheapest(pair.worker),
             pss=index.cheapest(pair.ps),
             repeats=index.repeats,
+            follows=index.follows,
             needed=index.pss_needed(pair, min(self.bid.chunks, pair.worker_slots)),
             usable=np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start),
             values=value_by_slot(self.bid, self.start, index.slots),
@@ -82,6 +83,8 @@ class _PairSearch:
     pss: CheapestServers
     repeats: Flags
     """Whether each slot equals the slot before, T flags."""
+    follows: Flags
+    """Whether each slot has the room of the slot before at no lower price, T flags."""
     needed: Counts
     """Number of PSs that n workers need, for every n that one slot may have."""
     usable: Ints
@@ -131,8 +134,16 @@ class _PairSearch:
     def _search(self, limit: float) -> Response | None:
         """Return the best response that costs at most `limit`."""
         job = self._job(limit)
-        curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats)
-        _, completion, counts = search(curves, row, job, self.first, self.query.mode, float(self.query.above))
+        first, mode = self.first, self.query.mode
+        above = 0.0 if mode == RATIO else float(self.query.above)
+        # Of two slots, both have the same servers only if all can be used in the earlier one.
+        later = np.arange(len(self.follows)) > max(first, *self.usable)
+        follows = self.follows & later
+        relevant = relevant_slots(job, follows, first, above)
+        if mode == LATEST:  # its search may begin in a later slot
+            relevant[first:] = True
+        curves, row = make_curves(self.workers, self.pss, job, first, self.repeats & later, relevant)
+        _, completion, counts = search(curves, row, job, follows, first, mode, above)
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scheduling.best_response.base import LATEST, PAYOFF, RATIO
 from scheduling.best_response.elastic.base import make_base
 from scheduling.best_response.elastic.close import close
-from scheduling.best_response.elastic.compiled import Counts, copy, inlined, inner, kernel
-from scheduling.best_response.elastic.curves import Curves, Job
+from scheduling.best_response.elastic.compiled import Counts, Flags, copy, inlined, inner, kernel
+from scheduling.best_response.elastic.curves import Curves, Job, relevant_slots
 from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, starting_bounds
 from scheduling.model.types import Ints
 
@@ -31,10 +31,13 @@ class Best(NamedTuple):
 
 
 @kernel
-def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
+def search(
+    curves: Curves, row: Counts, job: Job, follows: Flags, first: int, mode: int, above: float
+) -> tuple[float, int, Counts]:
     """Return score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
 
-    Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`.
+    Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`;
+    `follows` is that of `relevant_slots`.
     """
     counts = np.zeros(len(row), np.int32)
     latest = mode == LATEST
@@ -44,7 +47,7 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
     start, low, high, bisects = first, first, len(row) - 1, False
     while True:
         # At one place: the search becomes part of this kernel.
-        best = _search_relevant(curves, row, job, start, sought, above, any_will_do, counts)
+        best = _search_relevant(curves, row, job, follows, start, sought, above, any_will_do, counts)
         if not any_will_do or not (bisects or best.completion >= 0):
             break
         if best.completion >= 0:
@@ -58,10 +61,18 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
 
 @inlined
 def _search_relevant(
-    curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
+    curves: Curves,
+    row: Counts,
+    job: Job,
+    follows: Flags,
+    first: int,
+    mode: int,
+    above: float,
+    any_will_do: bool,
+    counts: Counts,
 ) -> Best:
     """Run `_search` on the relevant slots only: in a long horizon, they are few."""
-    kept = _relevant_slots(curves, row, job, first, 0.0 if mode == RATIO else above)
+    kept = _with_room(curves, row, relevant_slots(job, follows, first, above))
     size, width = len(kept), curves.cost.shape[1]
     short = Curves(
         np.empty((size, width), np.int64),
@@ -87,18 +98,11 @@ def _search_relevant(
 
 
 @inlined
-def _relevant_slots(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
-    """Return the slots that an optimal schedule may use, in order.
-
-    Slots without room are left out, and so are slots at whose end the value is at most `above`. In a sequence of equal
-    slots only the first `wanted` count: an optimal schedule uses no more of them, and the first ones end first.
-    """
-    kept, size, alike = np.empty(len(row), np.int32), 0, 0
-    for t in range(first, len(row)):
-        if not job.values[t + 1] > above:
-            break
-        alike = alike + 1 if t > first and row[t] == row[t - 1] else 0
-        if alike < job.wanted and curves.most[row[t]] > 0:
+def _with_room(curves: Curves, row: Counts, relevant: Flags) -> Counts:
+    """Return the relevant slots with room for a worker, in order."""
+    kept, size = np.empty(len(row), np.int32), 0
+    for t in range(len(row)):
+        if relevant[t] and curves.most[row[t]] > 0:
             kept[size] = t
             size += 1
     return kept[:size]

@@ -40,20 +40,24 @@ def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
 
 
 @kernel
-def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags) -> None:
-    """Mark the slots that equal the slot before, where one of the two changed (T flags)."""
+def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags, follows: Flags) -> None:
+    """Mark the slots that equal the slot before, and those that have its room at no lower price (T flags each).
+
+    Only slots are looked at of which, or of whose slot before, something changed.
+    """
     slots, servers, resources = free.shape
-    repeats[0] = False
+    repeats[0] = follows[0] = False
     for t in range(1, slots):
         if not (changed[t] or changed[t - 1]):
             continue
-        same = True
+        same = no_better = True
         for s in range(servers):
             for r in range(resources):
-                same &= free[t, s, r] == free[t - 1, s, r] and unit[t, s, r] == unit[t - 1, s, r]
-            if not same:
+                no_better &= free[t, s, r] == free[t - 1, s, r] and unit[t, s, r] >= unit[t - 1, s, r]
+                same &= unit[t, s, r] == unit[t - 1, s, r]
+            if not no_better:
                 break
-        repeats[t] = same
+        repeats[t], follows[t] = same and no_better, no_better
 
 
 @kernel
