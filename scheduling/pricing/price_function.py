@@ -109,6 +109,7 @@ class PriceFunction:
             discount = np.subtract(1.0, share, out=share)
             discount *= nearness[..., np.newaxis]
             power += discount
+        prices: Floats
         if len(set(self.offset)) == 1:
             prices = np.expm1(power, out=power) if self.offset[0] else np.exp(power, out=power)
         else:

@@ -15,7 +15,16 @@ from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import reserve_prices
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_problem
 
-ENTRIES = ("allocate", "changed_cells", "earliest", "make_curves", "mark_repeats", "refresh_cheapest", "relevant_slots", "search")
+ENTRIES = (
+    "allocate",
+    "changed_slots",
+    "earliest",
+    "make_curves",
+    "mark_alike",
+    "refresh_cheapest",
+    "relevant_slots",
+    "search",
+)
 MODULES = (elastic_allocation, elastic_curves, elastic_search, elastic_tables)
 
 

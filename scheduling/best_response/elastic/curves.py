@@ -43,19 +43,19 @@ class Curves(NamedTuple):
 
 
 @kernel
-def relevant_slots(job: Job, follows: Flags, first: int, above: float) -> Flags:
+def relevant_slots(values: Floats, follows: Flags, wanted: int, first: int, above: float) -> Flags:
     """Return which slots an optimal schedule that starts at `first` or later may use, T flags.
 
-    Slots at whose end the value is at most `above` are left out. In a sequence of slots that follow one another, each
-    with the room of the one before at no lower price (`follows`, T flags), only the first `wanted` count: an optimal
-    schedule uses no more of them, and the first ones end first.
+    Slots at whose end the value (`values`, T + 1, never rising) is at most `above` are left out. In a sequence of slots
+    that follow one another, each with the room of the one before at no lower price (`follows`, T flags), only the first
+    `wanted` count: an optimal schedule uses no more of them, and the first ones end first.
     """
     relevant, before = np.zeros(len(follows), np.bool_), 0
     for t in range(first, len(follows)):
-        if not job.values[t + 1] > above:
+        if not values[t + 1] > above:
             break
         before = before + 1 if follows[t] and t > first else 0
-        relevant[t] = before < job.wanted
+        relevant[t] = before < wanted
     return relevant
 
 
@@ -89,10 +89,12 @@ def make_curves(
 
 
 @kernel
-def earliest(workers: CheapestServers, pss: CheapestServers, job: Job, first: int) -> int:
-    """Return the first completion by which the worker-slots fit at any price; T + 1 if there is none."""
+def earliest(workers: CheapestServers, pss: CheapestServers, job: Job, relevant: Flags) -> int:
+    """Return the first completion by which the worker-slots fit in relevant slots at any price; else T + 1."""
     slots, left = len(workers.size), job.wanted
-    for t in range(first, slots):
+    for t in range(slots):
+        if not relevant[t]:
+            continue
         n = _room(workers, job.usable, t, len(job.pss) - 1)
         k = _room(pss, job.usable, t, job.pss[n])
         while job.pss[n] > k:

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf, slots_ahead
+from scheduling.best_response.base import PriceOf
 from scheduling.best_response.elastic.compiled import Counts, Flags
-from scheduling.best_response.elastic.tables import CheapestServers, changed_cells, mark_repeats, refresh_cheapest
+from scheduling.best_response.elastic.tables import (
+    CheapestServers,
+    changed_slots,
+    mark_alike,
+    refresh_cheapest,
+)
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
@@ -20,13 +25,14 @@ KEPT = 32
 
 @dataclass
 class _Table:
-    """The cheapest of one machine type, as they were at the index's change number `at`."""
+    """The cheapest of one machine type."""
 
     cheapest: CheapestServers
     hosts: Ints
     demand: Ints
     demanded: Ints
-    at: int = -1
+    at: Ints
+    """The index's change number when each slot was brought up to date, T."""
 
 
 class ElasticIndex:
@@ -34,9 +40,9 @@ class ElasticIndex:
 
     Notes
     -----
-    A refresh prices the servers and slots that changed; the table of a machine type is brought up to date when it is
-    needed, in O(S (R + log S)) for each slot that changed since. Hold `lock` from `refresh` until the response is
-    read.
+    A refresh finds the slots that changed. They are priced, and the table of a machine type is brought up to date,
+    where a search looks: O(S (R + log S)) for each slot that changed since. Hold `lock` from `refresh` until the
+    response is read.
     """
 
     def __init__(self, inventory: Inventory, slots: int) -> None:
@@ -48,12 +54,16 @@ class ElasticIndex:
         self._used: Ints | None = None
         self._free: Ints = np.zeros((slots, *inventory.capacity.shape), np.int64)
         self._unit: Floats = np.zeros(self._free.shape)
+        self._alike: Flags = np.zeros(slots, np.bool_)
+        """Whether each slot has the room of the slot before, T flags."""
         self.repeats: Flags = np.zeros(slots, np.bool_)
         """Whether each slot equals the slot before, T flags."""
         self.follows: Flags = np.zeros(slots, np.bool_)
         """Whether each slot has the room of the slot before at no lower price, T flags."""
         self._changed: Ints = np.zeros(slots, np.int64)
         """The number of the change that last touched each slot."""
+        self._priced: Ints = np.full(slots, -1)
+        """The number of the change when each slot was priced."""
         self._changes = 0
         self._asked: tuple[object, ...] | None = None
         self._pairs: tuple[TypePair, ...] = ()
@@ -67,48 +77,67 @@ class ElasticIndex:
         self._seen = None
         used = np.ascontiguousarray(used).view()
         used.flags.writeable = False
-        cells = np.ones(used.shape[:2], np.bool_)
-        count = cells.size
-        if self._used is not None and function is not None and self._prices == function:
-            count = changed_cells(used, self._used, cells)
+        slots = np.ones(self.slots, np.bool_)
+        if self._used is None:
+            self._used, count = np.zeros_like(used), self.slots
+        else:
+            count = changed_slots(used, self._used, slots)
         if count:
-            self._take(used, prices, cells, count)
+            self._used[slots] = used[slots]
+            self._free[slots] = self.inventory.capacity - used[slots]
+            mark_alike(self._free, slots, self._alike)
+        if function is None or self._prices != function:
+            slots[:] = True
+        self._changes += 1
+        self._changed[slots] = self._changes
         self._prices = function
+        self._compare(prices)
         self._seen = (version, function)
 
-    def _take(self, used: Ints, prices: PriceOf | Floats, cells: Flags, count: int) -> None:
-        capacity = self.inventory.capacity
-        if self._used is None or count == cells.size:
-            self._used = used.copy()
-            self._free[:] = capacity - used
-            self._unit[:] = prices if isinstance(prices, np.ndarray) else _priced(used, capacity, prices)
+    def _compare(self, prices: PriceOf | Floats) -> None:
+        """Compare each slot with the slot before it; with the same use, a price function gives no lower price."""
+        if isinstance(prices, np.ndarray):
+            self._unit[:], self._priced[:] = prices, self._changes
+            before, here = self._unit[:-1], self._unit[1:]
+            self.repeats[1:] = self._alike[1:] & (here == before).all(axis=(1, 2))
+            self.follows[1:] = self._alike[1:] & (here >= before).all(axis=(1, 2))
         else:
-            at, servers = np.nonzero(cells)
-            now, most = used[at, servers], capacity[servers]
-            self._used[at, servers] = now
-            self._free[at, servers] = most - now
-            if isinstance(prices, np.ndarray):
-                self._unit[at, servers] = prices[at, servers]
-            else:
-                self._unit[at, servers] = prices.of(now, most, at)
-        self._changes += 1
-        slots: Flags = np.any(cells, axis=1)
-        self._changed[slots] = self._changes
-        mark_repeats(self._free, self._unit, slots, self.repeats, self.follows)
+            self.follows[:] = self._alike
+            self.repeats[:] = self._alike & (not prices.rises_ahead)
 
-    def cheapest(self, machine: MachineType) -> CheapestServers:
-        """Return the servers where one machine type fits in each slot, cheapest first."""
+    def cheapest(self, machine: MachineType, slots: Flags) -> CheapestServers:
+        """Return the servers where one machine type fits, cheapest first; only these slots (T flags) are up to date."""
         table = self._tables.pop(machine, None) or self._table(machine)
         self._tables[machine] = table
         if len(self._tables) > KEPT:
             self._tables.popitem(last=False)
-        if table.at < self._changes:
-            dirty = self._changed > table.at
+        known = table.at >= self._changed
+        dirty = slots & ~known
+        if dirty.any():
+            self._price(dirty)
+            repeats = self._repeated(dirty | known)
             refresh_cheapest(
-                table.cheapest, self._free, self._unit, table.hosts, table.demand, table.demanded, dirty, self.repeats
+                table.cheapest, self._free, self._unit, table.hosts, table.demand, table.demanded, dirty, repeats
             )
-            table.at = self._changes
+            table.at[dirty] = self._changes
         return table.cheapest
+
+    def _price(self, slots: Flags) -> None:
+        """Compute prices of slots that changed since; one that repeats another one has its price."""
+        if self._prices is None or self._used is None:
+            return
+        needed = slots & (self._priced < self._changed)
+        ahead = np.flatnonzero(needed)
+        first = ~self._repeated(needed)[ahead]
+        found = self._prices.of(self._used[ahead[first]], self.inventory.capacity, ahead[first][:, np.newaxis])
+        self._unit[ahead] = found[first.cumsum() - 1]
+        self._priced[ahead] = self._changes
+
+    def _repeated(self, known: Flags) -> Flags:
+        """Return which slots repeat the slot before, if that one is known, T flags."""
+        repeated = self.repeats.copy()
+        repeated[1:] &= known[:-1]
+        return repeated
 
     def _table(self, machine: MachineType) -> _Table:
         hosts, demand = self._hosts(machine)
@@ -120,7 +149,7 @@ class ElasticIndex:
             price=np.zeros(shape),
             room=np.zeros(shape, np.int32),
         )
-        return _Table(cheapest, hosts, demand, demanded)
+        return _Table(cheapest, hosts, demand, demanded, at=np.full(self.slots, -1))
 
     def _hosts(self, machine: MachineType) -> tuple[Ints, Ints]:
         """Return the servers with capacity for at least one machine, and the demand of one."""
@@ -144,13 +173,3 @@ class ElasticIndex:
         ratio = pair.worker.bandwidth_mbps / pair.ps.bandwidth_mbps
         exact = np.int64 if ratio.numerator * most < 1 << 62 and ratio.denominator < 1 << 62 else object
         return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)
-
-
-def _priced(used: Ints, capacity: Ints, prices: PriceOf) -> Floats:
-    """Return the prices of all slots, T x S x R, computed only where a slot differs from the slot before."""
-    ahead = slots_ahead(len(used))
-    if prices.rises_ahead:
-        return prices.of(used, capacity, ahead)
-    differs = np.append(True, np.any(used[1:] != used[:-1], axis=(1, 2)))
-    priced: Floats = prices.of(used[differs], capacity, ahead[differs])[differs.cumsum() - 1]
-    return priced

@@ -29,6 +29,8 @@ FIRST_LIMIT = 64.0
 """If the value does not limit the cost, the first search allows costs up to this many times the value."""
 FINE = 256.0
 """If the limit was this many times too high, the search runs again with a lower limit."""
+ROUNDING = 1e-9
+"""Share of a cost by which a bound of it may be too large because of rounding."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,49 @@ class Query:
 
     def _respond(self, index: ElasticIndex, pair: TypePair) -> Iterator[Response]:
         first = max(self.bid.arrival, self.start if self.first_start is None else self.first_start) - self.start
+        first = min(max(first, 0), index.slots)
+        usable = np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start)
+        values = value_by_slot(self.bid, self.start, index.slots)
+        # Of two slots, both have the same servers only if all can be used in the earlier one.
+        later = np.arange(index.slots) > max(first, *usable)
+        follows = index.follows & later
+        relevant = self._relevant(index, pair, values, follows, first)
         pair_search = _PairSearch(
             query=self,
             pair=pair,
-            workers=index.cheapest(pair.worker),
-            pss=index.cheapest(pair.ps),
-            repeats=index.repeats,
-            follows=index.follows,
+            workers=index.cheapest(pair.worker, relevant),
+            pss=index.cheapest(pair.ps, relevant),
+            relevant=relevant,
+            repeats=index.repeats & later,
+            follows=follows,
             needed=index.pss_needed(pair, min(self.bid.chunks, pair.worker_slots)),
-            usable=np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start),
-            values=value_by_slot(self.bid, self.start, index.slots),
-            first=min(max(first, 0), index.slots),
+            usable=usable,
+            values=values,
+            first=first,
         )
         response = pair_search.answer()
         if response is not None:
             yield response
+
+    @property
+    def floor(self) -> float:
+        """Value that a schedule has to exceed at any price."""
+        return 0.0 if self.mode == RATIO else float(self.above)
+
+    def _relevant(self, index: ElasticIndex, pair: TypePair, values: Floats, follows: Flags, first: int) -> Flags:
+        """Return the slots that the search needs, T flags: not those at whose end the value cannot pay for the workers.
+
+        No worker costs less than the cheapest one in the first slots of sequences at rising prices.
+        """
+        # The latest start may be in any slot of a sequence.
+        wanted = index.slots if self.mode == LATEST else pair.worker_slots
+        relevant = relevant_slots(values, follows, wanted, first, self.floor)
+        if self.mode != RATIO and self.above > -math.inf:
+            heads = relevant & ~follows
+            workers = index.cheapest(pair.worker, heads)
+            least = workers.price[heads & (workers.size > 0), :1].min(initial=math.inf)
+            relevant &= values[1:] > self.above + pair.worker_slots * float(least) * (1.0 - ROUNDING)
+        return relevant
 
 
 @dataclass(frozen=True)
@@ -81,6 +111,8 @@ class _PairSearch:
     pair: TypePair
     workers: CheapestServers
     pss: CheapestServers
+    relevant: Flags
+    """Whether an optimal schedule may use each slot, T flags; the tables have only these slots."""
     repeats: Flags
     """Whether each slot equals the slot before, T flags."""
     follows: Flags
@@ -97,7 +129,7 @@ class _PairSearch:
     @cached_property
     def greatest_value(self) -> float:
         """Value of the earliest completion at any price, money: an upper bound of the value."""
-        completion = earliest(self.workers, self.pss, self._job(1.0), self.first)
+        completion = earliest(self.workers, self.pss, self._job(1.0), self.relevant)
         return float(self.values[completion]) if completion < len(self.values) else -math.inf
 
     def answer(self) -> Response | None:
@@ -116,7 +148,9 @@ class _PairSearch:
         while True:
             response = self._search(limit)
             if response is None:
-                greatest = self.pair.worker_slots * (_greatest_price(self.workers) + _greatest_price(self.pss))
+                greatest = self.pair.worker_slots * (
+                    self._greatest_price(self.workers) + self._greatest_price(self.pss)
+                )
                 if found is not None or limit > greatest:
                     return found
                 limit = min(limit * 2.0**BITS, 2.0 * greatest)
@@ -134,16 +168,8 @@ class _PairSearch:
     def _search(self, limit: float) -> Response | None:
         """Return the best response that costs at most `limit`."""
         job = self._job(limit)
-        first, mode = self.first, self.query.mode
-        above = 0.0 if mode == RATIO else float(self.query.above)
-        # Of two slots, both have the same servers only if all can be used in the earlier one.
-        later = np.arange(len(self.follows)) > max(first, *self.usable)
-        follows = self.follows & later
-        relevant = relevant_slots(job, follows, first, above)
-        if mode == LATEST:  # its search may begin in a later slot
-            relevant[first:] = True
-        curves, row = make_curves(self.workers, self.pss, job, first, self.repeats & later, relevant)
-        _, completion, counts = search(curves, row, job, follows, first, mode, above)
+        curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats, self.relevant)
+        _, completion, counts = search(curves, row, job, self.follows, self.first, self.query.mode, self.query.floor)
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:
@@ -166,8 +192,7 @@ class _PairSearch:
         )
         return Response(schedule=schedule, value=bid.utility.at(schedule.completion - bid.arrival), cost=cost)
 
-
-def _greatest_price(cheapest: CheapestServers) -> float:
-    """Return the greatest price of one machine in a slot in which it fits, money."""
-    there = np.arange(cheapest.price.shape[1]) < cheapest.size[:, None]
-    return float(cheapest.price.max(initial=0.0, where=there))
+    def _greatest_price(self, cheapest: CheapestServers) -> float:
+        """Return the greatest price of one machine in a slot in which it fits, money."""
+        there = np.arange(cheapest.price.shape[1]) < cheapest.size[:, None]
+        return float(cheapest.price.max(initial=0.0, where=there & self.relevant[:, None]))

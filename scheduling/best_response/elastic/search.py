@@ -72,7 +72,7 @@ def _search_relevant(
     counts: Counts,
 ) -> Best:
     """Run `_search` on the relevant slots only: in a long horizon, they are few."""
-    kept = _with_room(curves, row, relevant_slots(job, follows, first, above))
+    kept = _with_room(curves, row, relevant_slots(job.values, follows, job.wanted, first, above))
     size, width = len(kept), curves.cost.shape[1]
     short = Curves(
         np.empty((size, width), np.int64),
@@ -102,7 +102,7 @@ def _with_room(curves: Curves, row: Counts, relevant: Flags) -> Counts:
     """Return the relevant slots with room for a worker, in order."""
     kept, size = np.empty(len(row), np.int32), 0
     for t in range(len(row)):
-        if relevant[t] and curves.most[row[t]] > 0:
+        if relevant[t] and row[t] >= 0 and curves.most[row[t]] > 0:
             kept[size] = t
             size += 1
     return kept[:size]

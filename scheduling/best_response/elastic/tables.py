@@ -25,39 +25,37 @@ class CheapestServers(NamedTuple):
 
 
 @kernel
-def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
-    """Mark the (slot, server) pairs whose use differs, T x S; return their number."""
+def changed_slots(used: Ints, known: Ints, changed: Flags) -> int:
+    """Mark the slots whose use differs (T flags); return their number."""
     slots, servers, resources = used.shape
     count = 0
     for t in range(slots):
+        differs = False
         for s in range(servers):
-            differs = False
             for r in range(resources):
                 differs |= used[t, s, r] != known[t, s, r]
-            cells[t, s] = differs
-            count += differs
+            if differs:
+                break
+        changed[t] = differs
+        count += differs
     return count
 
 
 @kernel
-def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags, follows: Flags) -> None:
-    """Mark the slots that equal the slot before, and those that have its room at no lower price (T flags each).
-
-    Only slots are looked at of which, or of whose slot before, something changed.
-    """
+def mark_alike(free: Ints, changed: Flags, alike: Flags) -> None:
+    """Mark the slots with the room of the slot before, where one of the two changed (T flags)."""
     slots, servers, resources = free.shape
-    repeats[0] = follows[0] = False
+    alike[0] = False
     for t in range(1, slots):
         if not (changed[t] or changed[t - 1]):
             continue
-        same = no_better = True
+        same = True
         for s in range(servers):
             for r in range(resources):
-                no_better &= free[t, s, r] == free[t - 1, s, r] and unit[t, s, r] >= unit[t - 1, s, r]
-                same &= unit[t, s, r] == unit[t - 1, s, r]
-            if not no_better:
+                same &= free[t, s, r] == free[t - 1, s, r]
+            if not same:
                 break
-        repeats[t], follows[t] = same and no_better, no_better
+        alike[t] = same
 
 
 @kernel
@@ -73,7 +71,8 @@ def refresh_cheapest(
 ) -> None:
     """Bring the servers of one machine type up to date in the slots marked dirty.
 
-    `hosts` are the servers whose capacity takes at least one machine; `demanded` the resources of which it takes any.
+    `repeats` marks slots in which everything is as in the slot before, which is up to date. `hosts` are the servers
+    whose capacity takes at least one machine; `demanded` the resources of which it takes any.
     """
     price, room, order = np.empty(len(hosts)), np.empty(len(hosts), np.int32), np.empty(len(hosts), np.int32)
     for t in range(len(dirty)):
