@@ -82,7 +82,7 @@ def _utility(rng: np.random.Generator, slots: int) -> dict[str, object]:
 
 
 def random_prices(rng: np.random.Generator, used: Ints) -> np.ndarray:
-    """Any, whole numbers, two values only, the same in all slots, or none."""
+    """Any, whole numbers, two values only, the same in all slots, rising from slot to slot, or none."""
     kind = rng.random()
     prices = rng.random(used.shape) * rng.choice([0.1, 1.0, 10.0])
     if kind < 0.3:
@@ -91,7 +91,9 @@ def random_prices(rng: np.random.Generator, used: Ints) -> np.ndarray:
         prices = np.where(rng.random(used.shape) < 0.3, 3.0, 1.0)
     elif kind < 0.6:
         prices[:] = prices[:1]
-    elif kind < 0.65:
+    elif kind < 0.8:
+        prices[1:] = prices[0] + 0.1 * (prices[1:] * (rng.random((len(used) - 1, 1, 1)) < 0.8)).cumsum(axis=0)
+    elif kind < 0.85:
         prices[:] = 0.0
     return np.asarray(prices)
 
@@ -101,8 +103,11 @@ def random_problem(rng: np.random.Generator, *, large: bool = False) -> Problem:
     start, slots = int(rng.integers(0, 5)), int(rng.integers(2, 13))
     share = rng.random((slots, *inventory.capacity.shape)) * rng.choice([0.0, 0.3, 0.6, 1.0])
     used = np.minimum(np.floor(share * (inventory.capacity + 1)), inventory.capacity).astype(np.int64)
-    if rng.random() < 0.3:
+    kind = rng.random()
+    if kind < 0.3:
         used[:] = used[0]
+    elif kind < 0.6:  # sequences of equal slots
+        used[:] = used[np.sort(rng.integers(0, slots, slots))]
     return Problem(
         bid=random_bid(rng, inventory, start=start, slots=slots, chunks=40 if large else 7),
         inventory=inventory,
