@@ -27,7 +27,7 @@ from execution.models import (
     Training,
     TrainingState,
 )
-from execution.restarts import RestartCost, restart_cost
+from execution.restart_costs import RestartCost, restart_cost
 from execution.steps import LEAST_RUN_S, PATIENCE_S
 from execution.wanted import GOING, timeline
 

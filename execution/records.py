@@ -19,6 +19,7 @@ from auctions.domain.errors import WrongState
 from auctions.models import Bid
 from cluster import clock
 from cluster.database.updating import update_rows
+from execution.dead_processes import FAILURES, after_failure
 from execution.engines.base import Phase, Seen
 from execution.lease import fenced
 from execution.models import (
@@ -40,10 +41,6 @@ from execution.steps import Wanted
 from execution.wanted import Timeline
 from scheduling.model.types import Json
 
-MOST_RETRIES: Final = 5
-"""Failures in a row, without a checkpoint of a newer step, after which a training fails."""
-FAULTS: Final = frozenset({Ending.FAULT, Ending.LOST})
-"""Endings that count as failures."""
 _STATES: Final[Mapping[Phase, ProcessState]] = {
     Phase.RUNNING: ProcessState.RUNNING,
     Phase.EXITED: ProcessState.EXITED,
@@ -181,18 +178,16 @@ def end(fence: int, training: Training, generation: Generation, *, now: float, r
         )
         if ending == Ending.FINISHED:
             _set(training, TrainingState.FINISHED, "The program finished.")
-        elif ending in FAULTS:
-            _count_fault(training, generation, now=now, reason=reason)
+        elif ending in FAILURES:
+            _count_failure(training, generation, now=now, reason=reason)
         else:
             _set(training, TrainingState.WAITING, Ending(ending).label)
 
 
-def _count_fault(training: Training, generation: Generation, *, now: float, reason: str) -> None:
-    """Count a failure; the training fails with the fifth in a row that brought no newer checkpoint."""
-    training.retries = 1 if generation.checkpoints.exists() else training.retries + 1
-    training.wait_until = now + 2.0 ** (training.retries - 1)
-    failed = training.retries >= MOST_RETRIES
-    _set(training, TrainingState.FAILED if failed else TrainingState.WAITING, reason)
+def _count_failure(training: Training, generation: Generation, *, now: float, reason: str) -> None:
+    retry = after_failure(training.retries, has_newer_step=generation.checkpoints.exists(), now=now)
+    training.retries, training.wait_until = retry.failures, retry.wait_until
+    _set(training, TrainingState.FAILED if retry.is_over else TrainingState.WAITING, reason)
 
 
 def finish(fence: int, training: Training, state: TrainingState, reason: str) -> None:

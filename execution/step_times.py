@@ -13,8 +13,8 @@ from typing import Final
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 
+from auctions.domain.bid_check import BidContext
 from auctions.domain.bid_conversion import core_bid
-from auctions.domain.bid_schema import BidContext
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Market
 from auctions.state.market_snapshot import market_snapshot, one_version

@@ -2,7 +2,7 @@
 
 Wanted is what the market's commitments say for the present; the executor calls `next_steps` about once a second, and
 does what it returns. Nothing else is remembered: a step that was not done, because the executor was killed, is returned
-again.
+again. What follows when a process dies is in `execution/dead_processes.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -23,7 +23,7 @@ from auctions.api.bid_shapes import (
 from auctions.api.bodies import BulkIn
 from auctions.api.examples import BIDS, BULK
 from auctions.api.filters import filtered
-from auctions.domain.bid_schema import BidIn
+from auctions.domain.bid_check import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import market_of

@@ -3,7 +3,7 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Final
 
-from auctions.domain.bid_schema import BidIn
+from auctions.domain.bid_check import BidIn
 from auctions.domain.refunds import Refund
 from web.fields import Choice, Integer, Rows, Text
 from web.parameters import LARGEST_SLOT

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from auctions.api.bid_shapes import ROLES
 from auctions.api.fields import money, number, slot_times, string, wall_time
-from auctions.domain.bid_schema import VALUE_KEYS
+from auctions.domain.bid_check import VALUE_KEYS
 from scheduling.policies.base import Objective
 from web.writing import Answer, Columns
 

@@ -1,6 +1,6 @@
 """Check a bid's body, in seconds, MB and Mbit/s, and convert it to the core's bid, in slots.
 
-There are two steps. `resolve` checks a body, by the rules of `bid_schema.py`, and fills in the model's profile, by
+There are two steps. `resolve` checks a body, by the rules of `bid_check.py`, and fills in the model's profile, by
 name. `core_bid` converts the result for one inventory. It cannot fail, so a waiting bid stays decidable when servers
 or machine types come and go.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from auctions.domain.bid_schema import BidContext, BidIn
+from auctions.domain.bid_check import BidContext, BidIn
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.utilities import core_utility
 from auctions.models import PolicyVersion

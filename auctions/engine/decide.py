@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from time import perf_counter
 
-from auctions.domain.bid_schema import LEAST_WEIGHT
+from auctions.domain.bid_check import LEAST_WEIGHT
 from auctions.domain.policy_errors import policy_errors
 from auctions.state.book import LiveBook
 from scheduling.model.bid import Bid as CoreBid

@@ -1,10 +1,10 @@
 """Store bids: those of one market that arrive together are committed together.
 
-Each request is checked in its own thread. What does not change from bid to bid (the inventory, the policy, models) is
-read once by each process. The request that finds nobody before it stores all that wait for its market, in one
-transaction under the market's lock; the others wait for the commit, and give their connections back meanwhile. Under
-the lock the versions in the row are compared with those of what the process has read, so that no bid is stored by what
-holds no longer. A request that is refused does not affect the others.
+Each request is checked in its own thread, by `auctions/domain/bid_check.py`. What does not change from bid to bid (the
+inventory, the policy, models) is read once by each process. The request that finds nobody before it stores all that
+wait for its market, in one transaction under the market's lock; the others wait for the commit, and give their
+connections back meanwhile. Under the lock the versions in the row are compared with those of what the process has read,
+so that no bid is stored by what holds no longer. A request that is refused does not affect the others.
 """
 
 from collections.abc import Callable, Iterable, Sequence

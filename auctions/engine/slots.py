@@ -1,7 +1,8 @@
 """Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances.
 Standing bids have their turn.
 
-`auctions.tasks.sweep` calls `pass_slots` every two seconds. Every decision, and every change of an admitted job, a
+`auctions.tasks.sweep` calls `pass_slots` every two seconds, as does a worker that stays with markets
+(`auctions/runtime/stay.py`). Every decision, and every change of an admitted job, a
 server or the policy, calls `caught_up` first, so no slot that has begun is still sold.
 """
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from auctions.domain.bid_check import VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.bid_schema import VALUE_KEYS
 from auctions.kernels import warming
 from auctions.models import Market
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server

@@ -8,8 +8,8 @@ from typing import Any, Final
 from django import forms
 from django.contrib.auth.models import User
 
+from auctions.domain.bid_check import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.utilities import UTILITIES
 from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile

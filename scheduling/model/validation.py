@@ -1,4 +1,7 @@
-"""Checks of single fields; every error names the field, the expected value and the given value."""
+"""Checks of single fields; every error names the field, the expected value and the given value.
+
+Bids that users send are checked by `auctions/domain/bid_check.py`.
+"""
 
 import json
 import math

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
-from auctions.domain.bid_schema import LEAST_WEIGHT
+from auctions.domain.bid_check import LEAST_WEIGHT
 from auctions.domain.errors import WrongState
 from auctions.engine import decide as decisions
 from auctions.engine import decision_queue

@@ -1,4 +1,4 @@
-"""The shape of a bid as it is sent, in seconds, MB and Mbit/s: it checks a body, and describes it in OpenAPI.
+"""Check a bid as it is sent, in seconds, MB and Mbit/s, by the shape that also describes it in OpenAPI.
 
 A bid of the wrong form is refused here; forms of utilities are in `utilities.py`. There is no budget: a payment is
 never above the value that the bid states.

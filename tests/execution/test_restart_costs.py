@@ -8,7 +8,7 @@ import pytest
 
 from cluster import clock
 from execution.models import Checkpoint, Ending, Generation, GenerationState, Progress, Training
-from execution.restarts import restart_cost
+from execution.restart_costs import restart_cost
 from tests.execution.rows import make_training
 from tests.execution.worlds import BEGIN_S, World, make_world
 
