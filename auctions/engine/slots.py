@@ -1,9 +1,9 @@
 """Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances.
-Standing bids have their turn.
+Plans are made again, standing bids have their turn, outages take effect, and sums are published.
 
 `auctions.tasks.sweep` calls `pass_slots` every two seconds, as does a worker that stays with markets
-(`auctions/runtime/stay.py`). Every decision, and every change of an admitted job, a
-server or the policy, calls `caught_up` first, so no slot that has begun is still sold.
+(`auctions/runtime/stay.py`). Every decision, and every change of an admitted job, a server or the policy, calls
+`caught_up` first, so no slot that has begun is still sold.
 """
 
 from auctions.domain import transitions

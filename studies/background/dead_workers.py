@@ -1,9 +1,9 @@
 """Work of a Celery worker that died: a running row without a heartbeat for `STALE_S` seconds is started again.
 
 Nothing watches the processes of workers. A worker writes heartbeats to the row that it computes. The Celery tasks of
-`studies/tasks.py` call `claim_next` of `studies/background/states.py`, which takes queued rows and the rows of dead
-workers; beat sends these tasks every five seconds. Each attempt has a number, so a worker that was only slow finds
-that the row is no longer its own. If the worker of attempt `MOST_ATTEMPTS` dies, the row fails.
+`studies/tasks.py` compute the rows that `claim_next` of `studies/background/states.py` gives them: queued ones, and
+those of dead workers. Beat sends these tasks every five seconds. Each attempt has a number, so a worker that was only
+slow finds that the row is no longer its own. If the worker of attempt `MOST_ATTEMPTS` dies, the row fails.
 
 Bids of a market need no heartbeat: `sweep` in `auctions/tasks.py` decides them. Processes of admitted jobs are not
 meant here: see `execution/dead_processes.py`.
