@@ -267,8 +267,9 @@ def test_the_pss_of_some_workers_are_the_fewest_with_as_much_bandwidth() -> None
 
 
 def test_prices_may_be_given_as_a_function() -> None:
+    """Arrays are searched whole; by a function whose prices rise, slots that cannot pay are left out."""
     seed = fresh_seed()
-    for case in range(rounds(16)):
+    for case in range(rounds(60)):
         problem = random_problem(np.random.default_rng([seed, case]))
         rng = np.random.default_rng([seed, case, 1])
         function = random_reserve_prices(rng, problem.prices.shape[2], high=20.0)
@@ -284,6 +285,16 @@ def test_prices_may_be_given_as_a_function() -> None:
             first_start=problem.first_start,
         )
         assert by_array == by_function, f"seed {[seed, case]}"
+        bids = [problem.bid]
+        if by_array is not None and by_array.cost > 0:  # and one that can hardly pay
+            share = float(rng.uniform(0.5, 3.0)) * by_array.cost / by_array.value
+            bids.append(replace(problem.bid, utility=problem.bid.utility.scaled(share)))
+        one, other = as_market(replace(problem, prices=posted)), replace(as_market(problem), prices=function)
+        for bid in bids:
+            for above in (0.0, bid.utility.value / 2, -np.inf):
+                assert one.best(bid, above=above) == other.best(bid, above=above), f"seed {[seed, case]}"
+            assert one.min_cost_per_value(bid) == other.min_cost_per_value(bid), f"seed {[seed, case]}"
+            assert one.latest(bid) == other.latest(bid), f"seed {[seed, case]}"
 
 
 def test_twenty_thousand_worker_slots_on_a_hundred_servers_are_placed_as_the_twin_would() -> None:

@@ -94,6 +94,11 @@ class ElasticIndex:
         self._compare(prices)
         self._seen = (version, function)
 
+    @property
+    def rises_ahead(self) -> bool:
+        """Whether a later slot can cost more than an earlier one with the same use, by a function of both."""
+        return self._prices is not None and self._prices.rises_ahead
+
     def _compare(self, prices: PriceOf | Floats) -> None:
         """Compare each slot with the slot before it; with the same use, a price function gives no lower price."""
         if isinstance(prices, np.ndarray):

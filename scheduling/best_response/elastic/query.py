@@ -95,7 +95,8 @@ class Query:
         # The latest start may be in any slot of a sequence.
         wanted = index.slots if self.mode == LATEST else pair.worker_slots
         relevant = relevant_slots(values, follows, wanted, first, self.floor)
-        if self.mode != RATIO and self.above > -math.inf:
+        # Where prices do not rise, most slots repeat one another, and looking at them costs less than leaving them out.
+        if index.rises_ahead and self.mode != RATIO and self.above > -math.inf:
             heads = relevant & ~follows
             workers = index.cheapest(pair.worker, heads)
             least = workers.price[heads & (workers.size > 0), :1].min(initial=math.inf)
