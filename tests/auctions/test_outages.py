@@ -281,7 +281,7 @@ def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("policy", "parameters"), some(EVERY, 5))
+@pytest.mark.parametrize(("policy", "parameters"), some(EVERY, 4))
 def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: str, parameters: Json) -> None:
     """Servers are lost, drained and returned while jobs run; all of the audit, the replay and counterfactual agree."""
     kind = make_policy(policy, parameters)

@@ -48,7 +48,7 @@ POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "a plan": ("weighted_completion", ({}, {"lambda": 8.0})),
     "queues": ("preemptive", ({}, {"cloud": "edge"})),
 }
-DRAWN = 5
+DRAWN = 4
 """Readings of each kind of market that an ordinary run disturbs; a soak disturbs all of them."""
 MEMORIES = ("of this process", "of another process", "empty")
 """Processes whose decisions disturb a reading: the reader's memory knows of them, or not."""

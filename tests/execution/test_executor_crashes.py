@@ -224,6 +224,6 @@ def test_nothing_runs_twice_or_outside_its_slots_whenever_the_executor_is_killed
     monkeypatch.setattr(executor.log, "exception", unexpected)
     world.go(1)
     machine = Machine(world, np.random.default_rng(draws.fresh_seed()), killer)
-    for _ in range(draws.rounds(40, longer=20)):
+    for _ in range(draws.rounds(25, longer=32)):
         machine.move()
     machine.settle()

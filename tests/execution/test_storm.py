@@ -22,7 +22,7 @@ FAULTS = {"local": 3, "slurm": 2}
 IN_A_SOAK = 50
 
 
-@pytest.mark.parametrize("engine", FAULTS)
+@pytest.mark.parametrize("engine", draws.some(FAULTS, 1))
 def test_nothing_runs_twice_outside_its_slots_or_for_ever(engine: str, tmp_path: Path, make_tables: Tables) -> None:
     if engine == "slurm" and small_slurm.lacking():
         missing(f"Slurm ({small_slurm.lacking()})", install=f"{small_slurm.INSTALL}, as root")
