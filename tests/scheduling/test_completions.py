@@ -99,7 +99,7 @@ def asked(parameters: Json, cases: int) -> Iterator[tuple[Watched, Bid, Book, st
 @each_parameter
 def test_it_promises_what_the_slow_twin_promises(parameters: Json, cases: int) -> None:
     admitted, stopped = 0, 0
-    for fast, bid, book, where in asked(parameters, rounds(cases, longer=20)):
+    for fast, bid, book, where in asked(parameters, rounds(cases, longer=40)):
         decision, expected = fast.decide(bid, book), twin.promise(fast, bid, book)
         assert decision.admitted == (expected is not None), where
         if expected is None:
@@ -139,7 +139,7 @@ def test_every_promise_is_kept_with_the_whole_work_and_within_capacity(
     parameters: Json, rule: StandingRule | None, cases: int
 ) -> None:
     seed = fresh_seed()
-    for case in range(rounds(2 * cases, longer=20)):
+    for case in range(rounds(2 * cases, longer=40)):
         drawn, going = run(parameters, seed + case, rule)
         check_run(drawn, going)
         again = run(parameters, seed + case, rule)[1]
@@ -178,7 +178,7 @@ def check_no_lie_pays(fast: Completions, bid: Bid, book: Book, where: str) -> No
 @few_and_many
 @each_parameter
 def test_no_other_statement_earns_more_than_the_truth_beyond_what_later_allows(parameters: Json, cases: int) -> None:
-    for fast, bid, book, where in asked(parameters, rounds(max(1, cases // 2), longer=20)):
+    for fast, bid, book, where in asked(parameters, rounds(max(1, cases // 2), longer=40)):
         check_no_lie_pays(fast, bid, book, where)
 
 

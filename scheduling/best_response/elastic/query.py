@@ -15,6 +15,7 @@ from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.search import search
 from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.best_response.elastic.type_pairs import TypePair
+from scheduling.best_response.price_floor import ROUNDING
 from scheduling.best_response.rigid.index import value_by_slot
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import Placement, Role, Schedule
@@ -29,8 +30,6 @@ FIRST_LIMIT = 64.0
 """If the value does not limit the cost, the first search allows costs up to this many times the value."""
 FINE = 256.0
 """If the limit was this many times too high, the search runs again with a lower limit."""
-ROUNDING = 1e-9
-"""Share of a cost by which a bound of it may be too large because of rounding."""
 
 
 @dataclass(frozen=True)
