@@ -58,9 +58,16 @@ class Placed:
         return {name: self.schedule(name) for name in self.rows}
 
 
-def place_batch(bids: Sequence[Bid], ledger: Ledger, window: tuple[int, int], freed: Iterable[Placement]) -> Placed:
-    """Place jobs as `plan_batch` does in one window."""
-    return _plan(bids, ledger, [window], _free(ledger, freed))
+def place_batch(bids: Sequence[Bid], ledger: Ledger, window: tuple[int, int], free: Ints) -> Placed:
+    """Place jobs as `plan_batch` does in one window, where `free_without` says what is free; it is not modified."""
+    return _plan(bids, ledger, [window], free.copy())
+
+
+def free_without(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
+    """Return the units that are free if these placements count as free, T x S x R, a new array."""
+    free: Ints = ledger.inventory.capacity - ledger.used
+    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
+    return free
 
 
 def plan_batch(
@@ -112,7 +119,7 @@ def plan_batch(
     ----------
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
-    placed = _plan(bids, ledger, windows, _free(ledger, freed), later, search)
+    placed = _plan(bids, ledger, windows, free_without(ledger, freed), later, search)
     if only is None:
         return placed.schedules()
     return {only: placed.schedule(only)} if only in placed.rows else {}
@@ -139,13 +146,6 @@ def shortest(bid: Bid, ledger: Ledger) -> int:
     cluster = _cluster_of(ledger)
     with cluster.lock:
         return cluster.row(bid).shortest
-
-
-def _free(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
-    """Return the units that are free if these placements count as free, T x S x R, a new array."""
-    free: Ints = ledger.inventory.capacity - ledger.used
-    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
-    return free
 
 
 def _plan(

@@ -1,6 +1,7 @@
 """Promises of completions: jobs that may be moved as long as each is complete by its promised slot."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,13 +10,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import Placed, place_batch, shortest
+from scheduling.batch.planner import Placed, free_without, place_batch, shortest
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Move
 from scheduling.model.progress import rest_of
 from scheduling.model.schedule import Schedule
-from scheduling.model.types import Floats
+from scheduling.model.types import Floats, Ints
 from scheduling.policies.learned_prices import LearnedPricePolicy
 from scheduling.pricing.price_function import PriceFunction
 
@@ -52,6 +53,16 @@ class Kept(NamedTuple):
     plan: Placed
 
 
+class Moved(NamedTuple):
+    """Jobs that are placed again, in order of their promises."""
+
+    jobs: tuple[Job, ...]
+    dues: tuple[int, ...]
+    """Promised slot of each."""
+    free: Ints
+    """Units that are free without them, T x S x R."""
+
+
 @dataclass(frozen=True)
 class Promises:
     """Jobs that may be moved, in order of promised slots, with posted prices of completions."""
@@ -62,6 +73,13 @@ class Promises:
     """Slots in which a job that was stopped holds nothing and does no work."""
     rests: dict[str, Bid] = field(default_factory=dict)
     """The work that is left of jobs, as far as it was asked for, by id."""
+    stopped: dict[int, Moved] = field(default_factory=dict)
+    """The jobs that are placed again, by the number of running jobs that are stopped, as far as it was asked for."""
+    plans: dict[tuple[str, int, int], Placed | None] = field(default_factory=dict)
+    """Plans with a new bid by its id, the number of stopped jobs and its place in the order; None if a promise breaks.
+
+    Promised slots between two promises of other jobs give the same order, hence the same plan.
+    """
 
     @cached_property
     def prices(self) -> PriceFunction:
@@ -85,6 +103,18 @@ class Promises:
     def waiting(self) -> tuple[Job, ...]:
         """Jobs that hold nothing in the current slot, or only from this slot on."""
         return tuple(job for job in self.jobs if not runs(job, self.book.now))
+
+    def moved(self, stops: int) -> Moved:
+        """Return the jobs that are placed again if this many running jobs are stopped."""
+        if stops not in self.stopped:
+            jobs = [*self.waiting, *self.running[:stops]]
+            order = sorted(range(len(jobs)), key=lambda i: due(jobs[i]))
+            self.stopped[stops] = Moved(
+                tuple(jobs[i] for i in order),
+                tuple(due(jobs[i]) for i in order),
+                free_without(self.book.ledger, [p for job in jobs for p in job.held]),
+            )
+        return self.stopped[stops]
 
     def rest(self, job: Job) -> Bid:
         """Return the work that is left of a job, as a bid, which is computed once."""
@@ -164,21 +194,26 @@ class Promises:
 
         The `stops` running jobs with the latest promises are stopped.
         """
-        moved = [*self.waiting, *self.running[:stops]]
-        placed = self.place(moved, new=(promised, bid))
-        if placed.completions.get(bid.id, NEVER) > promised:
-            return None
-        return None if any(breaks(job, placed) for job in moved if job.completion is not None) else placed
+        moved = self.moved(stops)
+        at = bisect_right(moved.dues, promised)
+        key = bid.id, stops, at
+        if key not in self.plans:
+            jobs = moved.jobs
+            rests = [self.rest(job) for job in jobs]
+            placed = self._placed([*rests[:at], bid, *rests[at:]], moved.free)
+            broken = any(job.completion is not None and breaks(job, placed) for job in jobs)
+            self.plans[key] = None if broken else placed
+        found = self.plans[key]
+        return None if found is None or found.completions.get(bid.id, NEVER) > promised else found
 
-    def place(self, jobs: Sequence[Job], *, new: tuple[int, Bid] | None = None) -> Placed:
+    def place(self, jobs: Sequence[Job]) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
+        free = free_without(self.book.ledger, [p for job in jobs for p in job.held])
+        return self._placed([self.rest(job) for job in sorted(jobs, key=due)], free)
+
+    def _placed(self, bids: Sequence[Bid], free: Ints) -> Placed:
         book = self.book
-        rows = [(due(job), i, self.rest(job)) for i, job in enumerate(jobs)]
-        if new is not None:
-            rows.append((new[0], len(rows), new[1]))
-        rows.sort(key=lambda row: row[:2])
-        freed = [p for job in jobs for p in job.held]
-        return place_batch([bid for _, _, bid in rows], book.ledger, (book.now, book.ledger.end), freed)
+        return place_batch(bids, book.ledger, (book.now, book.ledger.end), free)
 
     def saved(self) -> Placed:
         """Return a plan that keeps all promises and stops few running jobs.
