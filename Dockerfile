@@ -8,7 +8,7 @@ RUN pip install --no-cache-dir -r requirements.txt
 
 COPY . .
 RUN useradd --system --no-create-home shadowprice \
-    && mkdir -p /data /cache && chown shadowprice /data /cache
+    && mkdir -p /data /cache /metrics && chown shadowprice /data /cache /metrics
 # Compiled kernels are kept here, so that a restarted worker loads them.
 ENV SHADOWPRICE_VAR=/data NUMBA_CACHE_DIR=/cache
 USER shadowprice

@@ -19,6 +19,7 @@ from auctions.engine.claims import claim
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
+from auctions.runtime import signs
 from auctions.runtime.stay import stay
 from auctions.runtime.task_errors import errors_logged
 from cluster.database import limits
@@ -66,6 +67,8 @@ def sweep() -> None:
     Bids still wait if their wake-up was lost, or if the worker that should have decided them died. A market whose claim
     is held is left to the worker that holds it.
     """
+    with errors_logged("the sign of life of the sweep"):
+        signs.give(signs.SWEEP)
     for market_id in _markets():
         with errors_logged(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):

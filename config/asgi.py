@@ -33,7 +33,7 @@ Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]
 MOST_THREADS = 1000
 """Largest number of threads for requests, of which most only wait; one that is idle answers the next request."""
-WITHOUT_A_SEAT = ("/healthz",)
+WITHOUT_A_SEAT = ("/livez", "/healthz", "/readyz", "/metrics")
 """Paths that are answered without a seat."""
 
 

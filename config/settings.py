@@ -35,13 +35,18 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = any(origin.startswith("https://") f
 
 PROXIES = [one.strip() for one in os.environ.get("SHADOWPRICE_PROXIES", "").split(",") if one.strip()]
 """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; none by default."""
-for proxy in PROXIES:
-    try:
-        ip_network(proxy)
-    except ValueError as error:
-        raise ImproperlyConfigured(
-            f"SHADOWPRICE_PROXIES: expected addresses or networks, separated by commas, got {proxy!r}: {error}."
-        ) from None
+METRICS_ADDRESSES = [
+    one.strip() for one in os.environ.get("SHADOWPRICE_METRICS_ADDRESSES", "").split(",") if one.strip()
+]
+"""Addresses or networks that may read `/metrics` without a token; none by default."""
+for name, networks in (("SHADOWPRICE_PROXIES", PROXIES), ("SHADOWPRICE_METRICS_ADDRESSES", METRICS_ADDRESSES)):
+    for network in networks:
+        try:
+            ip_network(network)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name}: expected addresses or networks, separated by commas, got {network!r}: {error}."
+            ) from None
 
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
 REDIS_URL = os.environ.get("REDIS_URL", "")
@@ -104,6 +109,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "web.metrics.count_answers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -247,6 +253,13 @@ STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
 STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
 """Largest number of open event streams of a web process; a page without a stream asks every two seconds."""
 
+METRICS_DIR = Path(os.environ.get("SHADOWPRICE_METRICS", VAR_DIR / "metrics"))
+"""Directory in which the processes of this host count; None to count in the memory of each process."""
+METRICS_DIR.mkdir(parents=True, exist_ok=True)
+METRICS_TOKEN = os.environ.get("SHADOWPRICE_METRICS_TOKEN", "")
+LEAST_FREE_MB = float(os.environ.get("SHADOWPRICE_LEAST_FREE_MB", "200"))
+"""Free space on a disk of this host below which `/readyz` reports the disk as full."""
+
 PLANS_AT_ONCE = 1 if EMBEDDED else None
 """Number of plans that are computed at a time; None for the number of their workers."""
 RUNS_AT_ONCE = 2 if EMBEDDED else None
@@ -264,6 +277,8 @@ CELERY_TASK_ROUTES = {
     "studies.tasks.compute_counterfactuals": {"queue": "plans"},
     "studies.tasks.compute_runs": {"queue": "runs"},
 }
+QUEUES = ("celery", *sorted({route["queue"] for route in CELERY_TASK_ROUTES.values()}))
+"""Queues of tasks, each of which needs a worker; decisions are in the first one."""
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A submission must not wait for a broker that is gone: one quick try, then the sweep finds the bid.

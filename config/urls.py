@@ -4,7 +4,8 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
-from auctions.runtime.health import healthz
+from auctions.runtime.health import healthz, livez, readyz
+from auctions.runtime.metrics import Metrics
 from frontend.views.login import Login
 
 # Below /api/ these answer with problem documents, elsewhere with pages.
@@ -14,7 +15,10 @@ handler404 = "web.problems.handler404"
 handler500 = "web.problems.handler500"
 
 urlpatterns = [
+    path("livez", livez, name="livez"),
     path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", Metrics.as_view(), name="metrics"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("studies.split_learning.api.urls")),
     path("api/v1/", include("studies.counterfactuals.api.urls")),

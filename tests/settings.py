@@ -4,6 +4,8 @@ A hash takes half a second of a core otherwise, and each process of a test makes
 the time of a guess matters have `config.settings`.
 """
 
+import os
+
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
 from config.settings import *  # noqa: F403
@@ -16,3 +18,6 @@ class AtOnce(PBKDF2PasswordHasher):
 
 
 PASSWORD_HASHERS = ["tests.settings.AtOnce"]
+
+if "SHADOWPRICE_VAR" not in os.environ:
+    METRICS_DIR = None  # type: ignore[assignment]  # the process of pytest: what tests count is forgotten with it

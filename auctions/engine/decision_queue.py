@@ -28,6 +28,7 @@ from auctions.models import Bid, BidState, Market
 from auctions.state import book as books
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
+from web.metrics import Laps
 
 TASK: Final = "auctions.tasks.decide_market"
 LONGEST_TURN: Final = 200
@@ -84,17 +85,23 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
     """
     if not has_pending(market_id):
         return 0
+    laps = Laps("decide")
     with locked_market(market_id) as market:
+        laps.lap("lock")
         bids = list(_WAITING.filter(market=market_id)[:at_most])
         if not bids:
             return 0
         version, moment = market.ledger_version, market_time(market)
         book = caught_up(market, moment)
-        decided, failed = _decide(market, bids, book, moment)
+        laps.lap("book")
+        decided, failed = _decide(market, bids, book, moment, laps)
         if decided == 0:
             transaction.set_rollback(True)
         else:
             save_counters(market)
+            laps.lap("write")
+    laps.lap("commit")
+    laps.count(policy=book.policy.name)
     if failed is None:
         books.store(market, book)
     elif decided == 0:
@@ -103,7 +110,9 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
     return decided
 
 
-def _decide(market: Market, bids: Sequence[Bid], book: LiveBook, moment: MarketTime) -> tuple[int, PolicyFailed | None]:
+def _decide(
+    market: Market, bids: Sequence[Bid], book: LiveBook, moment: MarketTime, laps: Laps
+) -> tuple[int, PolicyFailed | None]:
     """Decide bids in order and write their outcomes; return how many, and the error if the policy failed on the next.
 
     After an error the book must not be used any more. No more bids are decided once this took `LONGEST_BATCH_S`.
@@ -126,6 +135,7 @@ def _decide(market: Market, bids: Sequence[Bid], book: LiveBook, moment: MarketT
         decided += 1
         if perf_counter() > until:
             break
+    laps.lap("policy")
     made.write()
     return decided, failed
 

@@ -29,6 +29,7 @@ from cluster.database.prepared import Prepared
 from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from scheduling.model.types import Json
+from web.metrics import Laps
 
 MOST_TOGETHER: Final = 64
 """Largest number of requests of one transaction."""
@@ -193,7 +194,9 @@ def _store_and_answer(together: Sequence[Request]) -> None:
 
 def _store(together: Sequence[Request]) -> list[Answer]:
     """Store requests in one transaction; return their answers, which hold once this function has returned."""
+    laps = Laps("submit")
     with locked_market(together[0].terms.market_id) as held:
+        laps.lap("lock")
         moment = market_time(held)
         keys = [(one.owner.pk, offer.key) for one in together for offer in one.offers if offer.key is not None]
         known, bids = _found(held.pk, keys), list[Bid]()
@@ -206,6 +209,9 @@ def _store(together: Sequence[Request]) -> list[Answer]:
             record_bids(held, EventKind.SUBMITTED, moment, bids)
             save_counters(held)
             decision_queue.wake(held.pk)
+        laps.lap("write")
+    laps.lap("commit")
+    laps.count(policy=together[0].terms.policy.name)
     return answers
 
 

@@ -31,6 +31,7 @@ from auctions.models.market import (
     PolicyVersion,
 )
 from auctions.models.prices_and_bounds import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
+from auctions.models.workers import WorkerSign
 
 __all__ = [
     "ADMITTED",
@@ -61,4 +62,5 @@ __all__ = [
     "QueuedChunks",
     "Segment",
     "SlotPrice",
+    "WorkerSign",
 ]

@@ -11,18 +11,19 @@ from celery.app import app_or_default
 from celery.beat import Scheduler, Service
 from celery.worker import WorkController
 from celery.worker import state as worker_state
+from django.conf import settings
 from django.db import connection
 
 from auctions.domain import waking
 from auctions.engine import decision_queue
 from auctions.kernels.warming import Warming, groups_of_open_markets
-from auctions.runtime import stay
+from auctions.runtime import signs, stay
 from auctions.runtime.supervisor import PULSE_S, Link
 from cluster import memory, threads
 
 CONCURRENCY = 5
 """One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
-QUEUES = ("celery", "bounds", "plans", "runs")
+NAME = "embedded@localhost"
 
 LONGEST_STOP_S = 20.0
 """Time that a stop waits for the decision under way, whose transaction would otherwise be rolled back."""
@@ -65,8 +66,8 @@ def running(app: Celery | None = None) -> Iterator[list[Thread]]:
         app=app,
         pool="threads",
         concurrency=CONCURRENCY,
-        queues=QUEUES,
-        hostname="embedded@localhost",
+        queues=settings.QUEUES,
+        hostname=NAME,
         without_heartbeat=True,
         without_mingle=True,
         without_gossip=True,
@@ -79,9 +80,11 @@ def running(app: Celery | None = None) -> Iterator[list[Thread]]:
     stay.set_stopping(False)
     worker_thread.start()
     beat_thread.start()
+    alive = signs.Signs(NAME, settings.QUEUES)
     try:
         yield [worker_thread, beat_thread]
     finally:
+        alive.close()
         stay.set_stopping(True)
         beat.stop()
         setattr(worker_state, "should_stop", 0)  # noqa: B010 (its type is only known as None)

@@ -1,25 +1,151 @@
-"""Whether this process can serve: what a load balancer or a container's health check asks."""
+"""Whether this process serves, and whether the service decides: for containers, load balancers and monitoring.
 
-from collections.abc import Callable
+`/livez` says that this process answers, `/healthz` that it can serve: the database and its own worker answer.
+`/readyz` says whether the service takes bids and decides them, and names every cause why it does not.
+"""
 
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from threading import Lock
+from time import monotonic
+from typing import Final
+
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import F, Max, Min
 from django.http import HttpRequest, JsonResponse
+from redis import Redis
+from redis.exceptions import RedisError
 
+from auctions.models import Bid, BidState, Event, WorkerSign
+from auctions.runtime import signs
+from cluster import clock
 from cluster.database.busy import is_busy
+
+Checks = dict[str, str]
+"""The problem that each check has found; empty without one."""
+
+SWEEP_LOST_S: Final = 60.0
+"""Time without a sweep after which beat counts as gone: workers that stay with markets sweep every 20 s."""
+STUCK_S: Final = 60.0
+"""Age of a bid that waits for its decision from which its decision queue counts as stuck."""
+CLOCK_S: Final = 5.0
+"""Difference of the clocks of two hosts that is no fault."""
+KEPT_S: Final = 1.0
+"""Time for which the result of all checks is kept: anybody may ask for it."""
+BROKER_S: Final = 1.0
+"""Longest wait for the broker."""
 
 worker_is_silent: Callable[[], bool] = bool
 """Whether this server's own worker gives no sign of life; never, in a server without one."""
 
+_kept: tuple[float, Checks] | None = None
+_guard = Lock()
+
+
+def livez(_request: HttpRequest) -> JsonResponse:
+    """200: this process answers. It asks for nothing else, so that a database that is away restarts no process."""
+    return JsonResponse({"status": "ok"})
+
 
 def healthz(_request: HttpRequest) -> JsonResponse:
     """200 when the database and the worker answer, and 503 when one of them does not."""
+    problem = _database() or _own_worker()
+    return JsonResponse({"status": problem or "ok"}, status=503 if problem else 200)
+
+
+def readyz(_request: HttpRequest) -> JsonResponse:
+    """200 when bids are taken and decided, 503 with every cause when they are not."""
+    found = checks()
+    is_ready = not any(found.values())
+    body = {
+        "status": "ok" if is_ready else "not ready",
+        "checks": {name: text or "ok" for name, text in found.items()},
+    }
+    return JsonResponse(body, status=200 if is_ready else 503)
+
+
+def checks() -> Checks:
+    """Return the problem that each check finds; the result is kept for a second."""
+    global _kept
+    with _guard:
+        if _kept is None or monotonic() > _kept[0] + KEPT_S:
+            _kept = monotonic(), dict(_checks())
+        return _kept[1]
+
+
+def _checks() -> Iterator[tuple[str, str]]:
+    database = _database()
+    yield "database", database
+    yield "disk", _disk()
+    if not settings.EMBEDDED:
+        yield "broker", _broker()
+    for name, check in (("workers", _workers), ("beat", _beat), ("decisions", _decisions), ("clock", _clock)):
+        yield name, "not known without the database" if database else check()
+
+
+def _database() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except (DatabaseError, InterfaceError) as error:
         if not is_busy(error):
             raise
-        return JsonResponse({"status": "the database is busy"}, status=503)
+        return "the database is busy"
+    return ""
+
+
+def _own_worker() -> str:
+    return "the worker gives no sign of life" if worker_is_silent() else ""
+
+
+def _disk() -> str:
+    for name, directory in (("data", settings.VAR_DIR), ("execution", settings.EXECUTION_DIR)):
+        if directory.exists() and shutil.disk_usage(directory).free < settings.LEAST_FREE_MB * 1e6:
+            return f"the disk of the {name} directory has less than {settings.LEAST_FREE_MB:g} MB left"
+    return ""
+
+
+def _broker() -> str:
+    client = Redis.from_url(settings.REDIS_URL, socket_timeout=BROKER_S, socket_connect_timeout=BROKER_S)
+    try:
+        client.ping()
+    except (RedisError, OSError):
+        return "the broker does not answer"
+    finally:
+        client.close()
+    return ""
+
+
+def _workers() -> str:
+    """Each queue of tasks needs a worker."""
     if worker_is_silent():
-        return JsonResponse({"status": "the worker gives no sign of life"}, status=503)
-    return JsonResponse({"status": "ok"})
+        return _own_worker()
+    since = clock.now() - timedelta(seconds=signs.LOST_S)
+    alive = WorkerSign.objects.filter(at__gte=since).exclude(queues="").values_list("queues", flat=True)
+    missing = sorted(set(settings.QUEUES) - {queue for queues in alive for queue in queues.split(",")})
+    return f"no worker takes tasks of: {', '.join(missing)}" if missing else ""
+
+
+def _beat() -> str:
+    since = clock.now() - timedelta(seconds=SWEEP_LOST_S)
+    has_swept = WorkerSign.objects.filter(name=signs.SWEEP, at__gte=since).exists()
+    return "" if has_swept else f"no sweep has run for {SWEEP_LOST_S:.0f} s: beat or its workers are gone"
+
+
+def _decisions() -> str:
+    """A bid that waits for long, though slots pass and workers live, is in a decision queue that is stuck."""
+    waiting = Bid.objects.filter(state=BidState.SUBMITTED).order_by().values("market_id")
+    oldest = waiting.annotate(first=Min("submitted_at")).filter(first__lt=clock.now() - timedelta(seconds=STUCK_S))
+    count = oldest.count()
+    words = "1 decision queue is" if count == 1 else f"{count} decision queues are"
+    return f"{words} stuck: a bid has waited for more than {STUCK_S:.0f} s" if count else ""
+
+
+def _clock() -> str:
+    """The clock of this host against the times that others, or this host before, have stored."""
+    latest = Event.objects.filter(version=F("market__version")).order_by()
+    stored = [latest.aggregate(at=Max("at"))["at"], WorkerSign.objects.aggregate(at=Max("at"))["at"]]
+    ahead_s = max(((at - clock.now()).total_seconds() for at in stored if at is not None), default=0.0)
+    return f"the clock of this host is {ahead_s:.0f} s behind what is stored" if ahead_s > CLOCK_S else ""

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from auctions import tasks
-from auctions.runtime import embedded
 from auctions.tasks import DECISIONS
 from tests.processes import ROOT
 
@@ -53,7 +52,7 @@ def test_each_worker_is_asked_by_its_own_name() -> None:
 def test_each_queue_has_a_worker_and_decisions_have_workers_of_their_own(settings: Any) -> None:
     taken = [_queues(service["command"]) for service in SERVICES.values() if "worker" in service.get("command", ())]
     routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()} | {DECISIONS}
-    assert set().union(*taken) == set(embedded.QUEUES) == routed
+    assert set().union(*taken) == set(settings.QUEUES) == routed
     assert taken.count({DECISIONS}) == 2
     assert sum(DECISIONS in queues for queues in taken) == 2
 

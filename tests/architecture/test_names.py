@@ -30,8 +30,8 @@ ROOMS: Final = (
 PYTHON_NAME: Final = re.compile(rf"`((?:tests|{'|'.join(ROOMS)})(?:\.\w+)+)[`(]")
 PERMISSIONS: Final = frozenset({"cluster.change_cluster"})
 """Names of permissions, which look like names of modules."""
-OUTSIDE: Final = frozenset({"CI", "DJANGO_SETTINGS_MODULE", "PATH", "PYTEST_CURRENT_TEST"})
-"""Environment variables that the system or a tool sets, and that nobody sets for this project."""
+OUTSIDE: Final = frozenset({"CI", "DJANGO_SETTINGS_MODULE", "PATH", "PROMETHEUS_MULTIPROC_DIR", "PYTEST_CURRENT_TEST"})
+"""Environment variables between this project, the system and a library, which nobody sets for this project."""
 OF_TESTS: Final = ("tests/", "Makefile")
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from tests.architecture.test_compose import SERVICES
 from tests.forks import project
 from tests.processes import Process, answers, wait_until
@@ -33,6 +35,13 @@ def start_web(port: int, env: dict[str, str], log: Path) -> Process:
 def start_worker(name: str, env: dict[str, str], directory: Path) -> Process:
     """A worker with one child process, once it is ready."""
     command = ["celery", "-A", "config", "worker", "--concurrency", "1", "-n", f"{name}@test"]
+    return _ready(command, name, env, directory)
+
+
+def start_worker_of_everything(name: str, env: dict[str, str], directory: Path) -> Process:
+    """A worker with one child process that takes tasks of all queues, once it is ready."""
+    queues = ",".join(settings.QUEUES)
+    command = ["celery", "-A", "config", "worker", "--concurrency", "1", "-n", f"{name}@test", "--queues", queues]
     return _ready(command, name, env, directory)
 
 

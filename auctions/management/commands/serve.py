@@ -22,7 +22,7 @@ from auctions.runtime.supervisor import Link
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
-from web import shutdown
+from web import metrics, shutdown
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -76,6 +76,7 @@ class Command(BaseCommand):
         if not settings.EMBEDDED:
             self._serve(options, sys.stdin)
             return
+        metrics.forget()  # all processes of this installation are started here
         embedded.load()
         connection.close()
         # A process that is forked gets another standard input.

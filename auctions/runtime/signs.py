@@ -1,0 +1,76 @@
+"""Signs of life: each worker, and the sweep, writes the time into a row of its own every few seconds.
+
+The rows say on any host which workers live, also if the broker is away. A thread of the worker's main process writes
+them, so a long task does not silence a worker. That bids are decided is shown by the age of those that wait.
+"""
+
+from collections.abc import Iterable
+from threading import Event, Thread
+from typing import Final
+
+from celery.signals import worker_ready, worker_shutdown
+from django.db import connection
+
+from auctions.models import WorkerSign
+from auctions.runtime.task_errors import errors_logged
+from cluster import clock
+
+EVERY_S: Final = 5.0
+"""Time between two signs of a worker."""
+LOST_S: Final = 30.0
+"""Time without a sign after which a worker counts as lost."""
+SWEEP: Final = "sweep"
+"""Name of the row of the sweep."""
+FORGET_S: Final = 86_400.0
+"""Time after which the row of a lost worker is deleted."""
+
+
+def give(name: str, queues: Iterable[str] = ()) -> None:
+    """Write a sign of life."""
+    row = {"queues": ",".join(sorted(queues)), "at": clock.now()}
+    if not WorkerSign.objects.filter(name=name).update(**row):
+        WorkerSign.objects.get_or_create(name=name, defaults=row)
+
+
+class Signs:
+    """Signs of a worker from a thread of its own, until `close`."""
+
+    def __init__(self, name: str, queues: Iterable[str]) -> None:
+        self._name, self._queues = name, tuple(queues)
+        self._ended = Event()
+        self._thread = Thread(target=self._run, name="signs", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; the worker is not missed from now on."""
+        self._ended.set()
+        self._thread.join(EVERY_S)
+        with errors_logged("the end of the signs of life"):
+            WorkerSign.objects.filter(name=self._name).delete()
+        connection.close()
+
+    def _run(self) -> None:
+        while True:
+            with errors_logged("the sign of life"):
+                give(self._name, self._queues)
+            connection.close()  # the process may fork; its connections are not for its children
+            if self._ended.wait(EVERY_S):
+                return
+
+
+_signs: list[Signs] = []
+"""Those of this process, if it is a worker of Celery's command."""
+
+
+@worker_ready.connect
+def _begin(sender: object = None, **_: object) -> None:
+    consumer: object = sender
+    app, name = getattr(consumer, "app", None), getattr(consumer, "hostname", "")
+    if app is not None and name:
+        _signs.append(Signs(str(name), app.amqp.queues.consume_from))
+
+
+@worker_shutdown.connect
+def _end(**_: object) -> None:
+    while _signs:
+        _signs.pop().close()

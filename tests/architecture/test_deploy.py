@@ -1,0 +1,145 @@
+"""Alert rules and dashboards ask for metrics that exist, by labels that they have, in valid expressions."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import promql_parser
+import pytest
+import yaml
+from django.conf import LazySettings
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from auctions.engine import decision_queue
+from auctions.runtime import signs
+from tests.auctions.worlds import make_market, make_user, submit
+from tests.processes import ROOT
+
+DEPLOY: Final = ROOT / "deploy"
+RULES: Final = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+PANELS: Final = json.loads((DEPLOY / "grafana/shadowprice.json").read_text())["panels"]
+EXPRESSIONS: Final = [rule["expr"] for rule in RULES] + [t["expr"] for panel in PANELS for t in panel["targets"]]
+OF_PROMETHEUS: Final = {"up": {"job", "instance"}}
+ADDED: Final = {"job", "instance"}
+"""Labels that a scrape adds."""
+
+
+def selectors(node: Any) -> Iterator[Any]:
+    """Yield the vector selectors within a parsed expression."""
+    match type(node).__name__:
+        case "VectorSelector":
+            yield node
+        case "MatrixSelector":
+            yield node.vector_selector
+        case "Call":
+            for argument in node.args:
+                yield from selectors(argument)
+        case "BinaryExpr":
+            yield from selectors(node.lhs)
+            yield from selectors(node.rhs)
+        case "AggregateExpr" | "ParenExpr" | "UnaryExpr" | "SubqueryExpr":
+            yield from selectors(node.expr)
+
+
+def grouped(node: Any) -> Iterator[str]:
+    """Yield the labels by which a parsed expression groups."""
+    match type(node).__name__:
+        case "Call":
+            for argument in node.args:
+                yield from grouped(argument)
+        case "BinaryExpr":
+            yield from grouped(node.lhs)
+            yield from grouped(node.rhs)
+        case "AggregateExpr":
+            yield from (node.modifier.labels if node.modifier else ())
+            yield from grouped(node.expr)
+        case "ParenExpr" | "UnaryExpr" | "SubqueryExpr":
+            yield from grouped(node.expr)
+
+
+@pytest.fixture(scope="module")
+def exported(kept_rows: None) -> dict[str, set[str]]:
+    """The labels of each sample that a server with a broker exports."""
+    market = make_market()
+    submit(market, make_user("alice"))
+    decision_queue.process_pending(market.pk)
+    signs.give("worker-1@shadowprice", ["celery"])
+    return {}
+
+
+@pytest.fixture
+def samples(exported: dict[str, set[str]], db: None, settings: LazySettings) -> dict[str, set[str]]:
+    """The same, read once."""
+    if not exported:
+        settings.EMBEDDED, settings.REDIS_URL = False, "redis://127.0.0.1:1/0"
+        settings.METRICS_ADDRESSES = ["127.0.0.1"]
+        Client().get("/healthz")  # an answer to count
+        for family in text_string_to_metric_families(Client().get("/metrics").content.decode()):
+            for sample in family.samples:
+                exported.setdefault(sample.name, set()).update(sample.labels)
+            if family.name == "shadowprice_broker_tasks":  # without samples while no broker answers
+                exported.setdefault(family.name, {"queue"})
+    return exported
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_is_valid_and_asks_for_what_exists(samples: dict[str, set[str]], expression: str) -> None:
+    node = promql_parser.parse(expression.replace("$market", "M"))
+    known = samples | OF_PROMETHEUS
+    found = list(selectors(node))
+    assert found
+    labels: set[str] = set()
+    for one in found:
+        assert one.name in known, one.name
+        matched = {matcher.name for matcher in one.matchers.matchers}
+        assert matched <= known[one.name] | ADDED, one.name
+        labels |= known[one.name]
+    assert set(grouped(node)) <= labels | ADDED
+
+
+def test_an_unknown_metric_would_be_found(samples: dict[str, set[str]]) -> None:
+    (one,) = selectors(promql_parser.parse("max by (market) (deriv(shadowprice_decision_queue_bidz[5m])) > 0"))
+    assert one.name == "shadowprice_decision_queue_bidz"
+    assert one.name not in samples
+    with pytest.raises(ValueError):
+        promql_parser.parse("max by (market) (shadowprice_decision_queue_bids > 0")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_a_rule_says_whom_it_calls_and_names_only_labels_that_it_keeps(rule: Any) -> None:
+    assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+    assert rule["labels"]["severity"] in ("page", "ticket")
+    used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    assert used <= set(grouped(promql_parser.parse(rule["expr"]))) | ({"instance"} if "up{" in rule["expr"] else set())
+
+
+def test_every_metric_is_on_the_dashboard_or_in_a_rule(samples: dict[str, set[str]]) -> None:
+    text = " ".join(EXPRESSIONS)
+    families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in samples}
+    unused = {name for name in families if name not in text and not name.endswith("_created")}
+    assert unused == {f"shadowprice_bids_{name}" for name in ("submitted", "admitted", "rejected", "standing")}
+
+
+def test_panels_have_places_that_do_not_overlap() -> None:
+    cells = [
+        (x, y)
+        for panel in PANELS
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
+
+
+def test_the_scrape_is_of_the_address_that_the_server_has() -> None:
+    scrape = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["scrape_configs"][0]
+    assert scrape["metrics_path"] == "/metrics"
+    assert scrape["job_name"] == "shadowprice"
+    assert scrape["authorization"]["type"] == "Bearer"

@@ -1,0 +1,144 @@
+"""Health checks name each cause for which bids are not taken or not decided, and only then."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.db import OperationalError, connection
+from django.test import Client
+
+from auctions import tasks
+from auctions.engine import decision_queue
+from auctions.models import Event, Market, WorkerSign
+from auctions.runtime import health, signs
+from cluster import clock
+from tests.auctions.worlds import submit
+
+FINE = {"database", "disk", "workers", "beat", "decisions", "clock"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "KEPT_S", -1.0)
+
+
+@pytest.fixture
+def alive(market: Market, settings: LazySettings) -> Market:
+    """A service in which everything works."""
+    signs.give("embedded@localhost", settings.QUEUES)
+    tasks.sweep()
+    return market
+
+
+def problems() -> dict[str, str]:
+    """The checks of /readyz that find a problem."""
+    answer = Client().get("/readyz")
+    found = {name: text for name, text in answer.json()["checks"].items() if text != "ok"}
+    assert answer.status_code == (503 if found else 200)
+    assert answer.json()["status"] == ("not ready" if found else "ok")
+    return found
+
+
+def older(seconds: float, **which: str) -> None:
+    WorkerSign.objects.filter(**which).update(at=clock.now() - timedelta(seconds=seconds))
+
+
+def test_a_service_in_which_everything_works_is_ready(alive: Market) -> None:
+    assert problems() == {}
+    assert set(Client().get("/readyz").json()["checks"]) == FINE
+
+
+def test_a_process_is_alive_without_a_database(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "cursor", _busy)
+        assert Client().get("/livez").json() == {"status": "ok"}
+
+
+def test_a_busy_database_is_named_and_hides_nothing_else(alive: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = dict.fromkeys(("workers", "beat", "decisions", "clock"), "not known without the database")
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "cursor", _busy)
+        assert Client().get("/healthz").status_code == 503
+        assert problems() == {"database": "the database is busy"} | unknown
+
+
+def test_workers_that_are_gone_are_named_by_their_queues(alive: Market) -> None:
+    older(signs.LOST_S + 1, name="embedded@localhost")
+    assert problems() == {"workers": "no worker takes tasks of: bounds, celery, plans, runs"}
+    signs.give("worker-1@shadowprice", ["celery"])
+    assert problems() == {"workers": "no worker takes tasks of: bounds, plans, runs"}
+    assert Client().get("/healthz").status_code == 200  # this process can serve all the same
+
+
+def test_a_worker_that_ends_by_itself_is_not_missed(alive: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(signs, "give", lambda name, queues: given.append(name))
+    WorkerSign.objects.create(name="worker-2@shadowprice", queues="celery", at=clock.now())
+    worker = signs.Signs("worker-2@shadowprice", ["celery"])
+    monkeypatch.setattr(connection, "close", lambda: None)
+    worker.close()
+    assert given == ["worker-2@shadowprice"]
+    assert not WorkerSign.objects.filter(name="worker-2@shadowprice").exists()
+
+
+def test_beat_that_is_gone_is_named(alive: Market) -> None:
+    older(health.SWEEP_LOST_S + 1, name=signs.SWEEP)
+    assert problems() == {"beat": "no sweep has run for 60 s: beat or its workers are gone"}
+    tasks.sweep()
+    assert problems() == {}
+
+
+def test_a_decision_queue_that_is_stuck_is_named_until_its_bids_are_decided(alive: Market, alice: User) -> None:
+    bid = submit(alive, alice)
+    assert problems() == {}
+    alive.bids.filter(pk=bid.pk).update(submitted_at=bid.submitted_at - timedelta(seconds=health.STUCK_S + 1))
+    assert problems() == {"decisions": "1 decision queue is stuck: a bid has waited for more than 60 s"}
+    decision_queue.process_pending(alive.pk)
+    assert problems() == {}
+
+
+def test_a_disk_that_is_nearly_full_is_named(alive: Market, settings: LazySettings) -> None:
+    settings.LEAST_FREE_MB = 1e12
+    assert problems() == {"disk": "the disk of the data directory has less than 1e+12 MB left"}
+
+
+@pytest.mark.parametrize("stored", ["sign", "event"])
+def test_a_clock_that_was_set_back_is_named(alive: Market, stored: str) -> None:
+    later = clock.now() + timedelta(seconds=100)
+    if stored == "sign":
+        WorkerSign.objects.filter(name="embedded@localhost").update(at=later)
+    else:
+        Event.objects.filter(market=alive).update(at=later)
+    found = problems()
+    assert set(found) == {"clock"}
+    assert found["clock"].startswith("the clock of this host is ")
+    assert found["clock"].endswith(" s behind what is stored")
+
+
+def test_a_broker_that_is_away_is_named(alive: Market, settings: LazySettings) -> None:
+    settings.EMBEDDED, settings.REDIS_URL = False, "redis://127.0.0.1:1/0"
+    assert problems() == {"broker": "the broker does not answer"}
+
+
+def test_results_are_kept_for_a_moment_whoever_asks(alive: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "KEPT_S", 3600.0)
+    monkeypatch.setattr(health, "_kept", None)
+    assert problems() == {}
+    WorkerSign.objects.all().delete()
+    assert problems() == {}
+    monkeypatch.setattr(health, "_kept", None)
+    assert set(problems()) == {"workers", "beat"}
+
+
+def test_no_answer_names_a_market_or_a_bidder(alive: Market, alice: User) -> None:
+    bid = submit(alive, alice)
+    alive.bids.filter(pk=bid.pk).update(submitted_at=bid.submitted_at - timedelta(seconds=1000))
+    text = Client().get("/readyz").content.decode()
+    assert "alice" not in text
+    assert alive.cluster.name not in text
+
+
+def _busy(*_: Any, **__: Any) -> Any:
+    raise OperationalError("database is locked") from OSError("no answer")

@@ -1,0 +1,179 @@
+"""Metrics: the same numbers whichever process is asked, for operators and scrapes alone."""
+
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from auctions.engine import decision_queue
+from auctions.models import DecisionRecord, Market
+from auctions.readings import market_metrics, market_readings
+from auctions.runtime import health, signs
+from auctions.state import book
+from tests.auctions.worlds import SLOT_S, make_operator, submit
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "KEPT_S", -1.0)
+    monkeypatch.setattr(market_metrics, "_decisions", {})
+
+
+@pytest.fixture
+def scrape(settings: LazySettings) -> Any:
+    """Read all samples by name and labels."""
+    settings.METRICS_TOKEN = "of the scrape"
+
+    def read() -> dict[Sample, float]:
+        answer = Client().get("/metrics", headers={"Authorization": "Bearer of the scrape"})
+        assert answer.status_code == 200, answer.content
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        families = text_string_to_metric_families(answer.content.decode())
+        return {(one.name, tuple(sorted(one.labels.items()))): one.value for f in families for one in f.samples}
+
+    return read
+
+
+def of(market: Market, **labels: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({"market": market.cluster.name, **labels}.items()))
+
+
+def test_decisions_are_counted_by_outcome_and_policy_as_the_receipts_say(
+    market: Market, alice: User, scrape: Any
+) -> None:
+    for value in (1000, 1000, 1e-6):
+        submit(market, alice, value=value)
+    waiting = scrape()
+    assert waiting["shadowprice_decision_queue_bids", of(market)] == 3
+    assert waiting["shadowprice_decision_queue_age_seconds", of(market)] > 0
+    assert not [name for name, _ in waiting if name == "shadowprice_decisions_total"]
+    decision_queue.process_pending(market.pk)
+    found = scrape()
+    assert found["shadowprice_decisions_total", of(market, policy="dps", outcome="admitted")] == 2
+    assert found["shadowprice_decisions_total", of(market, policy="dps", outcome="rejected")] == 1
+    assert found["shadowprice_decision_queue_bids", of(market)] == 0
+    for name in ("shadowprice_decision_seconds", "shadowprice_policy_seconds"):
+        assert found[f"{name}_count", of(market, policy="dps")] == 3
+        assert found[f"{name}_bucket", of(market, policy="dps", le="+Inf")] == 3
+    needed_ms = sum(DecisionRecord.objects.values_list("latency_ms", flat=True))
+    assert found["shadowprice_policy_seconds_sum", of(market, policy="dps")] == pytest.approx(needed_ms / 1000)
+
+
+def test_a_second_scrape_reads_only_what_is_new_and_another_process_says_the_same(
+    market: Market, alice: User, scrape: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(market_metrics, "PAGE", 2)
+    for count in (3, 2):
+        for _ in range(count):
+            submit(market, alice)
+        decision_queue.process_pending(market.pk)
+        followed = scrape()
+    monkeypatch.setattr(market_metrics, "_decisions", {})  # as in a process that has just begun
+    fresh = scrape()
+    names = {sample for sample in fresh if sample[0].startswith(("shadowprice_decision", "shadowprice_policy"))}
+    assert {sample: fresh[sample] for sample in names} == {sample: followed[sample] for sample in names}
+    assert fresh["shadowprice_decision_seconds_count", of(market, policy="dps")] == 5
+
+
+def test_price_utilisation_and_welfare_are_those_of_the_summary(market: Market, alice: User, scrape: Any) -> None:
+    submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    summary = make_client().get(f"/api/v1/clusters/{market.cluster.name}/summary").json()
+    found = scrape()
+    for name in ("welfare", "revenue", "utilisation"):
+        assert found[f"shadowprice_{name}", of(market)] == pytest.approx(summary[name])
+    assert found["shadowprice_bids_admitted", of(market)] == 1
+    assert found["shadowprice_market_readable", of(market)] == 1
+
+
+def test_a_market_that_cannot_be_read_says_so_and_hides_no_other(
+    market: Market, scrape: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no book")
+
+    monkeypatch.setattr(market_readings, "summary", fail)
+    found = scrape()
+    assert found["shadowprice_market_readable", of(market)] == 0
+    assert ("shadowprice_welfare", of(market)) not in found
+    assert found["shadowprice_decision_queue_bids", of(market)] == 0
+    assert "cannot be read" in caplog.text
+
+
+def test_checks_and_workers_are_shown(market: Market, scrape: Any, settings: LazySettings) -> None:
+    settings.EMBEDDED, settings.REDIS_URL = False, "redis://127.0.0.1:1/0"
+    signs.give("worker-1@shadowprice", ["celery"])
+    found = scrape()
+    assert found["shadowprice_ready", (("check", "database"),)] == 1
+    assert found["shadowprice_ready", (("check", "broker"),)] == 0
+    assert found["shadowprice_broker_up", ()] == 0
+    assert found["shadowprice_database_seconds", ()] > 0
+    assert 0 <= found["shadowprice_sign_age_seconds", (("worker", "worker-1@shadowprice"),)] < SLOT_S
+
+
+def test_steps_of_submissions_and_decisions_are_counted(market: Market, alice: User, scrape: Any) -> None:
+    def steps() -> dict[tuple[str, str], float]:
+        rows = (
+            (dict(labels), value) for (name, labels), value in scrape().items() if name.endswith("step_seconds_count")
+        )
+        return {(row["work"], row["step"]): value for row, value in rows if row["policy"] == "dps"}
+
+    before = steps()
+    submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    after = steps()
+    expected = {("submit", step) for step in ("lock", "write", "commit")}
+    expected |= {("decide", step) for step in ("lock", "book", "policy", "write", "commit")}
+    assert {step for step, count in after.items() if count > before.get(step, 0)} == expected
+
+
+def test_no_label_names_a_bidder_or_a_bid(market: Market, alice: User, settings: LazySettings) -> None:
+    settings.METRICS_ADDRESSES = ["127.0.0.0/8"]
+    submit(market, alice, label="a name only Alice uses")
+    decision_queue.process_pending(market.pk)
+    text = Client().get("/metrics").content.decode()
+    assert "alice" not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("headers", "address", "status"),
+    [
+        ({}, "192.0.2.1", 401),
+        ({"Authorization": "Bearer of the scrape"}, "192.0.2.1", 200),
+        ({"Authorization": "Bearer another one"}, "192.0.2.1", 401),
+        ({"Authorization": "Bearer "}, "192.0.2.1", 401),
+        ({}, "10.1.2.3", 200),
+        ({"X-Forwarded-For": "10.1.2.3"}, "192.0.2.1", 401),
+    ],
+)
+def test_a_scrape_needs_its_token_or_its_address(
+    market: Market, settings: LazySettings, headers: dict[str, str], address: str, status: int
+) -> None:
+    settings.METRICS_TOKEN, settings.METRICS_ADDRESSES = "of the scrape", ["10.0.0.0/8"]
+    assert Client(REMOTE_ADDR=address).get("/metrics", headers=headers).status_code == status
+
+
+def test_without_settings_nobody_but_operators_reads_it(market: Market, alice: User) -> None:
+    assert Client().get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
+    bidder = Client()
+    bidder.force_login(alice)
+    assert bidder.get("/metrics").status_code == 403
+    assert make_client().get("/metrics").status_code == 200
+
+
+def make_client() -> Client:
+    """Olga's client, with an empty memory of books."""
+    book.forget()
+    client = Client()
+    users = User.objects.filter(username="olga")
+    client.force_login(users.get() if users else make_operator())
+    return client
+
+
+def test_another_method_is_refused(market: Market) -> None:
+    assert make_client().post("/metrics").status_code == 405

@@ -1,0 +1,59 @@
+"""Readiness and metrics of a larger installation, while its parts hang, die and return."""
+
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import requests
+
+from tests.faults.installation import shell, start_beat, start_web, start_worker_of_everything
+from tests.processes import Server, free_port, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.services]
+SCRAPE: Final = {"SHADOWPRICE_METRICS_ADDRESSES": "127.0.0.1"}
+SILENT: Final = """
+from datetime import timedelta
+from auctions.models import WorkerSign
+from cluster import clock
+WorkerSign.objects.filter(name="worker@test").update(at=clock.now() - timedelta(seconds=60))
+"""
+
+
+def test_readiness_names_a_hung_broker_and_a_dead_worker_and_forgets_them_when_they_are_back(
+    env: dict[str, str], tmp_path: Path, redis_server: Server
+) -> None:
+    env |= SCRAPE
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+
+    def problems() -> dict[str, Any]:
+        answer = requests.get(f"{address}/readyz", timeout=10).json()
+        return {name: text for name, text in answer["checks"].items() if text != "ok"}
+
+    web, beat = start_web(port, env, tmp_path / "web.log"), start_beat(env, tmp_path)
+    worker = start_worker_of_everything("worker", env, tmp_path)
+    try:
+        wait_until(lambda: not problems(), what="a service that is ready", every=0.2)
+        with redis_server.hung():
+            wait_until(lambda: "broker" in problems(), what="the broker", every=0.2)
+            assert problems()["broker"] == "the broker does not answer"
+            assert requests.get(f"{address}/healthz", timeout=10).status_code == 200
+            assert "shadowprice_broker_up 0.0" in requests.get(f"{address}/metrics", timeout=10).text
+        wait_until(lambda: not problems(), what="the broker's return", every=0.2)
+        worker.signal_group(signal.SIGKILL)
+        worker.popen.wait(10)
+        shell(SILENT, env)  # the time that its last sign needs to grow old
+        wait_until(lambda: "workers" in problems(), what="the worker", every=0.2)
+        assert problems()["workers"].startswith("no worker takes tasks of: bounds, celery")
+        worker.end()
+        worker = start_worker_of_everything("worker", env, tmp_path)
+        wait_until(lambda: not problems(), what="the worker's return", every=0.2)
+        metrics = requests.get(f"{address}/metrics", timeout=10).text
+        assert 'shadowprice_sign_age_seconds{worker="worker@test"}' in metrics
+        assert 'shadowprice_broker_tasks{queue="celery"}' in metrics
+        worker.end()  # asked to end, it is missed at once, and its row is gone
+        wait_until(lambda: "workers" in problems(), what="the end of the worker", every=0.2)
+    finally:
+        for process in (worker, beat, web):
+            process.end()
