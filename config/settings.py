@@ -274,6 +274,7 @@ CELERY_TASK_ROUTES = {
     "auctions.tasks.certify": {"queue": "bounds"},
     "auctions.tasks.measure": {"queue": "bounds"},
     "studies.tasks.compute_plans": {"queue": "plans"},
+    "studies.tasks.compute_plan_runs": {"queue": "plans"},
     "studies.tasks.compute_counterfactuals": {"queue": "plans"},
     "studies.tasks.compute_runs": {"queue": "runs"},
 }
@@ -307,6 +308,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "certify": {"task": "auctions.tasks.certify", "schedule": 2.0, "options": {"expires": 2}},
     "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
+    "plan_runs": {"task": "studies.tasks.compute_plan_runs", "schedule": 5.0, "options": {"expires": 5}},
     "counterfactuals": {"task": "studies.tasks.compute_counterfactuals", "schedule": 5.0, "options": {"expires": 5}},
     "runs": {"task": "studies.tasks.compute_runs", "schedule": 5.0, "options": {"expires": 5}},
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},

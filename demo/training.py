@@ -22,7 +22,7 @@ STOP_S: Final = 10.0
 def let_execute(cluster: Cluster, *, root: Path) -> None:
     """Let the jobs of a cluster run on this machine, with the example trainer as their program."""
     # If the demo is started as root, so are its trainings: they are the example of this project and nothing else.
-    Execution.objects.get_or_create(cluster=cluster, defaults={"grace_s": 1.0, "allow_root": True})
+    Execution.objects.get_or_create(cluster=cluster, defaults={"grace_s": 1.0, "allow_root": True, "runs_plans": True})
     command = [sys.executable, str(root / "examples" / "train.py"), "--batch", str(BATCH), "--hidden", "32"]
     arguments = [*command, "--sample-s", str(WORKER_STEP_S / BATCH), "--checkpoint-every", "5", "--rate", "0.1"]
     program = {"arguments": arguments, "working_directory": str(root), "environment": {"OMP_NUM_THREADS": "1"}}

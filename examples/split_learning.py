@@ -2,7 +2,8 @@
 
 A client has the first and the last part of a network and its own synthetic data; its helper has the middle part, a copy
 for each client. Activations and gradients go over TCP. `FOLDER/setting.json` has the order in which each helper runs
-(parts of) passes, and how long each task takes: a task that computes faster waits for the rest of its time.
+(parts of) passes, and how long each task takes: a task that computes faster waits for the rest of its time. Processes
+read that and the beginnings of batches, and write only in `FOLDER/written`.
 """
 
 import json
@@ -55,7 +56,7 @@ class Party:
     """A client or a helper: its folder, the batch that it runs, and the record of its tasks."""
 
     def __init__(self, folder: Path, role: str, number: int) -> None:
-        self.folder, self.name = folder, f"{role}-{number}"
+        self.folder, self.written, self.name = folder, folder / "written", f"{role}-{number}"
         self.setting: dict[str, Any] = json.loads((folder / "setting.json").read_text())
         self.batches: int = self.setting["batches"]
         self.batch = 0
@@ -64,7 +65,7 @@ class Party:
     def begin(self, batch: int) -> None:
         """Say that this process is ready for a batch, and wait until all are."""
         self.batch = batch
-        (self.folder / f"ready-{batch}-{self.name}").touch()
+        (self.written / f"ready-{batch}-{self.name}").touch()
         self.now = float(wait_for(self.folder / f"begin-{batch}"))
         time.sleep(max(0.0, self.now - time.time()))
 
@@ -72,7 +73,7 @@ class Party:
         """Wait until a task has taken its slots, and record it."""
         time.sleep(max(0.0, start + slots * self.setting["slot_s"] - time.time()))
         task = {"batch": self.batch, "client": client, "kind": kind, "start": start, "end": time.time(), **more}
-        with (self.folder / f"tasks-{self.name}.jsonl").open("a") as file:
+        with (self.written / f"tasks-{self.name}.jsonl").open("a") as file:
             file.write(json.dumps(task) + "\n")
 
 
@@ -89,9 +90,9 @@ def serve(party: Party, number: int) -> None:
     members = {client for client, *_ in pieces}
     peers: dict[int, socket.socket] = {}
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        aside = party.folder / f".port-{number}"
+        aside = party.written / f".port-{number}"
         aside.write_text(str(listener.getsockname()[1]))
-        aside.rename(party.folder / f"port-{number}")
+        aside.rename(party.written / f"port-{number}")
         while len(peers) < len(members):
             peer, _ = listener.accept()
             peers[int(receive(peer)[0, 0])] = peer
@@ -128,7 +129,7 @@ def serve(party: Party, number: int) -> None:
 def train(party: Party, number: int) -> None:
     """Be a client: run the first and the last part of the network, forward and backward."""
     times = party.setting["clients"][number]
-    port = int(wait_for(party.folder / f"port-{times['helper']}"))
+    port = int(wait_for(party.written / f"port-{times['helper']}"))
     generator = np.random.default_rng(1000 + number)
     samples = generator.normal(size=(SAMPLES, FEATURES))
     labels = (samples @ generator.normal(size=(FEATURES, CLASSES))).argmax(axis=1)

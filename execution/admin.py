@@ -68,6 +68,8 @@ class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
                 for name in ("slurm_configuration", "sbatch_options")
                 if data.get(name)
             ]
+        elif data.get("runs_plans"):
+            problems.append(("runs_plans", "Expected the engine local, on which alone plans run, got Slurm."))
         if self.instance.pk is not None:
             problems += self._fixed(self.instance)
         return problems
@@ -103,7 +105,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     actions = None
     fieldsets = [
         (None, {"fields": ["cluster", "is_on", "engine", "grace_s", "addresses", "service_url"]}),
-        ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other"]}),
+        ("Users", {"fields": ["first_uid", "allow_root", "own_programs", "users_trust_each_other", "runs_plans"]}),
         ("Limits", {"fields": ["memory_mb", "processes", "open_files", "file_mb", "niceness", "keep_days"]}),
         ("Slurm", {"fields": ["slurm_configuration", "sbatch_options"]}),
         ("Now", {"fields": ["executor", "trainings", "alive", "late"]}),

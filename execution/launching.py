@@ -81,7 +81,7 @@ class Launcher:
 
 def _provide(execution: Execution, training: Training, generation: Generation) -> None:
     """Make the directories of a generation, and unpack its program."""
-    user, sha256 = user_of(execution, training), training.program.archive_sha256
+    user, sha256 = user_of(execution, training.bid.owner_id), training.program.archive_sha256
     records.files_of(training).make(generation.number, user=user)
     if sha256:
         file, place = archive_file(execution.cluster.name, sha256), directory_of(execution, training)

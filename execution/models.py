@@ -108,7 +108,11 @@ class Execution(models.Model):
         help_text="Whether users may bring programs without first_uid: programs of all users then run as one system"
         " user, and can read and change each other's files.",
     )
-
+    runs_plans = models.BooleanField(
+        default=False,
+        help_text="Whether users may run plans of split learning on this machine, beside the market; they run the"
+        " example of this project, with the limits and as the system users of admitted jobs.",
+    )
     slurm_configuration = models.CharField(
         max_length=400, blank=True, help_text="Path of slurm.conf, if it is not at its usual place."
     )

@@ -144,6 +144,25 @@ def progress_from(path: str, offset: int) -> tuple[list[Point], int]:
     return list(_points(data[:end])), offset + end
 
 
+def text_of(path: Path, *, most: int) -> str:
+    """Return a text that a program wrote.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or a link or a pipe in its place.
+    ValueError
+        If it has more than `most` bytes, or is not in UTF-8.
+    """
+    with open(path, "rb", opener=_plain) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"expected a file, got something else: {path.name}")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"expected at most {most:,} bytes in {path.name}, got more")
+    return data.decode()
+
+
 def _plain(path: str, flags: int) -> int:
     """Open a file that a program wrote: its link would lead elsewhere, and its pipe would let the executor wait."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

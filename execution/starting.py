@@ -44,14 +44,8 @@ def start_of(
         working_directory=directory_of(execution, training),
         until=generation.until,
         grace_s=execution.grace_s,
-        user=user_of(execution, training),
-        limits=Limits(
-            memory_mb=execution.memory_mb,
-            open_files=execution.open_files,
-            file_mb=execution.file_mb,
-            processes=execution.processes,
-            niceness=execution.niceness,
-        ),
+        user=user_of(execution, training.bid.owner_id),
+        limits=limits_of(execution),
         machine_type=process.machine_type.name,
     )
 
@@ -79,13 +73,24 @@ def directory_of(execution: Execution, training: Training) -> Path:
     """Return the directory in which the program of a training starts."""
     program = training.program
     if program.archive_sha256:
-        return unpacked(execution.cluster.name, program.archive_sha256, user_of(execution, training))
+        return unpacked(execution.cluster.name, program.archive_sha256, user_of(execution, training.bid.owner_id))
     return Path(program.working_directory)
 
 
-def user_of(execution: Execution, training: Training) -> int | None:
-    """Return the system user of a training's owner; None for the executor's own user."""
-    return None if execution.first_uid is None else execution.first_uid + training.bid.owner_id
+def limits_of(execution: Execution) -> Limits:
+    """Return the limits of each process of a cluster."""
+    return Limits(
+        memory_mb=execution.memory_mb,
+        open_files=execution.open_files,
+        file_mb=execution.file_mb,
+        processes=execution.processes,
+        niceness=execution.niceness,
+    )
+
+
+def user_of(execution: Execution, owner: int) -> int | None:
+    """Return the system user of a user of the service, by key; None for the executor's own user."""
+    return None if execution.first_uid is None else execution.first_uid + owner
 
 
 def environment_of(

@@ -5,7 +5,7 @@ from typing import Final
 from django.conf import settings
 
 from studies.background.states import JobTable
-from studies.models import Counterfactual, Plan, Run
+from studies.models import Counterfactual, Plan, PlanRun, Run
 
 PLANS: Final = JobTable(
     model=Plan,
@@ -15,6 +15,16 @@ PLANS: Final = JobTable(
     large=("instance", "steps", "result"),
     reset=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
     at_once=lambda: settings.PLANS_AT_ONCE,
+)
+PLAN_RUNS: Final = JobTable(
+    model=PlanRun,
+    word="Run of a plan",
+    task="studies.tasks.compute_plan_runs",
+    queue="plans",
+    large=("tasks",),
+    reset=lambda: {"begun": 0},
+    # Others at the same time would make its times longer.
+    at_once=lambda: 1,
 )
 COUNTERFACTUALS: Final = JobTable(
     model=Counterfactual,

@@ -88,6 +88,54 @@ class Plan(BackgroundJob, Requestable):
         return self.makespan is not None and self.makespan == self.lower_bound
 
 
+LONGEST_SLOT_S: Final = 10.0
+"""Longest slot in which a plan is run, seconds."""
+MOST_BATCHES: Final = 100
+"""Largest number of batches of a run."""
+
+
+class PlanRun(BackgroundJob, Requestable):
+    """A plan that is run with its clients and helpers as processes, on the machine of a cluster that executes."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="plan_runs")
+    plan = models.ForeignKey(Plan, models.CASCADE, related_name="runs")
+    cluster = models.ForeignKey(
+        Cluster, models.CASCADE, related_name="plan_runs", help_text="The cluster under whose limits it runs."
+    )
+    slot_s = models.FloatField(help_text="Length of a slot in this run, seconds.")
+    batches = models.PositiveIntegerField(help_text="Number of batches.")
+    begun = models.PositiveIntegerField(default=0, help_text="Batches that have begun.")
+    measured = models.JSONField(
+        default=list, help_text="[makespan in seconds, mean loss of all clients] of each batch, once it is completed."
+    )
+    tasks = models.JSONField(
+        null=True,
+        help_text="Measured tasks: [batch, client, kind, part, start, end, loss or null], seconds since its batch.",
+    )
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            *BackgroundJob.Meta.constraints,
+            unique_key("plan_run"),
+            CheckConstraint(condition=Q(slot_s__gt=0, slot_s__lte=LONGEST_SLOT_S), name="plan_run_slot_in_range"),
+            CheckConstraint(
+                condition=Q(batches__gte=1, batches__lte=MOST_BATCHES, begun__lte=models.F("batches")),
+                name="plan_run_batches_in_range",
+            ),
+            CheckConstraint(
+                condition=~Q(state=JobState.COMPLETED) | Q(tasks__isnull=False), name="plan_run_completed_has_tasks"
+            ),
+        ]
+        indexes = [
+            Index(fields=["state", "id"], name="plan_run_by_state"),
+            Index(fields=["plan", "-id"], name="plan_run_of"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.pk} of plan {self.plan_id}"
+
+
 class Trace(models.Model):
     """A file of a public trace, as its publisher distributes it: jobs, or data about machines, step times or quotas."""
 

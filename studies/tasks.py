@@ -14,14 +14,21 @@ from studies.background import states
 from studies.background.states import JobTable
 from studies.counterfactuals import computing as counterfactuals
 from studies.experiments.computing import compute_some
-from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
+from studies.job_tables import COUNTERFACTUALS, PLAN_RUNS, PLANS, RUNS
 from studies.split_learning.plans import computing as plans
+from studies.split_learning.runs import computing as plan_runs
 
 
 @shared_task
 def compute_plans() -> bool:
     """Compute one plan that is queued or whose worker died, and wake a worker for the next one."""
     return _compute_one(PLANS, plans.compute_next)
+
+
+@shared_task
+def compute_plan_runs() -> bool:
+    """Run one plan whose run is queued or whose worker died, and wake a worker for the next one."""
+    return _compute_one(PLAN_RUNS, plan_runs.compute_next)
 
 
 @shared_task

@@ -21,8 +21,8 @@ from auctions.runtime import signs, stay
 from auctions.runtime.supervisor import PULSE_S, Link
 from cluster import memory, threads
 
-CONCURRENCY = 5
-"""One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
+CONCURRENCY = 6
+"""One thread decides while another computes certificates, others watch a plan, its run, and two runs; markets share."""
 NAME = "embedded@localhost"
 
 LONGEST_STOP_S = 20.0

@@ -39,6 +39,14 @@ PLAN_LOOKS: Final = {
     JobState.CANCELLED: Look("Cancelled", "off", "It was ended before its method had ended."),
 }
 
+PLAN_RUN_LOOKS: Final = {
+    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.RUNNING: Look("Running", "run", "Its clients and helpers run."),
+    JobState.COMPLETED: Look("Completed", "done", "All batches ended in the order of the plan."),
+    JobState.FAILED: Look("Failed", "no", "It ended early, or in another order than the plan's."),
+    JobState.CANCELLED: Look("Cancelled", "off", "It was ended before its last batch."),
+}
+
 COUNTERFACTUAL_LOOKS: Final = {
     JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
     JobState.RUNNING: Look("Running", "run", "A worker is replaying the record."),

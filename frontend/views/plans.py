@@ -14,8 +14,10 @@ from frontend.figures.base import Drawing, Table
 from frontend.forms.plan import PlanForm
 from frontend.forms.replanning import ReplanForm
 from frontend.presenters import plan_charts as charts
+from frontend.presenters import plan_runs as runs
 from frontend.presenters.listing import listing
 from frontend.presenters.states import PLAN_LOOKS
+from frontend.views import plan_runs
 from frontend.views.responses import (
     csv_response,
     figure_response,
@@ -40,6 +42,7 @@ from studies.split_learning.plans.submission import (
     submit_plan,
     submit_replan,
 )
+from studies.split_learning.runs.requests import open_clusters
 from studies.split_learning.scenarios import SLOT_MS
 
 MOST_ROWS = 500
@@ -136,6 +139,7 @@ FIGURES: Final[Mapping[str, Callable[[Plan, charts.Query], Drawing]]] = {
     "course": lambda plan, _: plan_course.figure(readings.course_of(plan), slot_ms=plan.slot_ms),
     "gantt": charts.gantt,
     "noise": charts.noise,
+    "run": runs.drawing,
     "slots": lambda plan, _: plan_slots.figure(comparisons.lengths_of(plan)),
 }
 
@@ -261,7 +265,7 @@ def _version(plan: Plan) -> tuple[object, ...]:
         plan.steps[-1:],
         states.place_of_row(PLANS, plan),
     )
-    return own, list(plan.others.values_list(*columns))
+    return own, list(plan.others.values_list(*columns)), plan_runs.version(plan)
 
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
@@ -278,6 +282,9 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "compared_methods": comparisons.compared(plan, methods),
         "compared_helpers": comparisons.compared(plan, comparisons.others_of(plan, ComparisonKind.HELPER)),
         "lengths": comparisons.lengths_of(plan),
+        **plan_runs.context_of(plan),
+        "runs_open": open_clusters().exists(),
+        "drawn_runs": runs.choices(plan, request.GET.dict()),
         "again": comparisons.others_of(plan, ComparisonKind.REPLAN),
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),

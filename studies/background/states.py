@@ -60,7 +60,8 @@ class JobTable(Generic[Row]):
     @property
     def plural(self) -> str:
         """The word for several rows in messages."""
-        return f"{self.word.lower()}s"
+        first, *rest = self.word.lower().split(" ")
+        return " ".join((f"{first}s", *rest))
 
     def wake(self) -> None:
         """Wake a worker after the open transaction is committed."""

@@ -11,7 +11,7 @@ KEY = "0123456789ab-g0-w0"
 def make_training(bid: Bid) -> Training:
     """Give a bid a training, by a program of its owner, with one worker that runs and has reported a step."""
     cluster = bid.market.cluster
-    trusting = {"own_programs": True, "users_trust_each_other": True}
+    trusting = {"own_programs": True, "users_trust_each_other": True, "runs_plans": True}
     Execution.objects.get_or_create(cluster=cluster, defaults=trusting)
     given = {"owner": bid.owner, "arguments": ["x"], "archive_sha256": 64 * "0", "archive_bytes": 1}
     program, _ = Program.objects.get_or_create(cluster=cluster, name="train", defaults=given)

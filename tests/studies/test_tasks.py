@@ -7,10 +7,10 @@ from django.conf import settings
 
 from config.celery import app
 from studies.background.states import JobTable
-from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
+from studies.job_tables import COUNTERFACTUALS, PLAN_RUNS, PLANS, RUNS
 
 
-@pytest.mark.parametrize("table", [PLANS, COUNTERFACTUALS, RUNS], ids=lambda table: table.plural)
+@pytest.mark.parametrize("table", [PLANS, PLAN_RUNS, COUNTERFACTUALS, RUNS], ids=lambda table: table.plural)
 def test_the_task_of_a_table_exists_has_its_queue_and_is_swept(table: JobTable[Any]) -> None:
     app.loader.import_default_modules()
     assert table.task in app.tasks

@@ -14,12 +14,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from execution.engines.base import EngineError
 from execution.engines.local import LocalEngine
 from scheduling.model.errors import SchedulingError
-from studies.models import Plan
+from studies.models import LONGEST_SLOT_S, MOST_BATCHES, Plan
 from studies.split_learning import plan_runs
-from studies.split_learning.plans.readings import core_plan, names
-
-LONGEST_SLOT_S = 10.0
-MOST_BATCHES = 100
+from studies.split_learning.plans.readings import core_plan
+from studies.split_learning.runs.readings import task_rows
 
 
 class Command(BaseCommand):
@@ -44,26 +42,22 @@ class Command(BaseCommand):
         row = Plan.objects.filter(pk=options["plan"], result__isnull=False).first()
         if row is None:
             raise CommandError(f"plan: expected the number of a completed plan, got {options['plan']}", returncode=2)
-        plan, (helpers, clients) = core_plan(row), names(row)
+        plan = core_plan(row)
         try:
             with _ended_by_sigterm(), tempfile.TemporaryDirectory() as root:
                 engine = LocalEngine(Path(root) / "processes", ["local"])
-                tasks = plan_runs.run(plan, engine, Path(root) / "run", slot_s=slot_s, batches=batches)
+                conditions = plan_runs.Conditions(slot_s, batches)
+                tasks = plan_runs.run(plan, engine, Path(root) / "run", conditions)
         except (SchedulingError, EngineError) as error:
             raise CommandError(str(error), returncode=2) from None
         if options["csv"]:
             with options["csv"].open("w", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(["batch", "helper", "client", "task", "part", "start_s", "end_s", "loss"])
-                for t in tasks:
-                    who = helpers[int(plan.assignment[t.client])], clients[t.client]
-                    loss = "" if t.loss is None else f"{t.loss:.4f}"
-                    writer.writerow([t.batch, *who, t.kind, t.part, f"{t.start_s:.4f}", f"{t.end_s:.4f}", loss])
+                csv.writer(file).writerows(task_rows(row, tasks))
         planned = plan.makespan * slot_s
         self.stdout.write("batch  planned s  measured s  mean loss")
-        for batch, measured in enumerate(plan_runs.makespans(tasks)):
-            losses = [t.loss for t in tasks if t.batch == batch and t.loss is not None]
-            self.stdout.write(f"{batch:5}  {planned:9.3f}  {measured:10.3f}  {sum(losses) / len(losses):9.3f}")
+        both = zip(plan_runs.makespans(tasks), plan_runs.mean_losses(tasks), strict=True)
+        for batch, (measured, loss) in enumerate(both):
+            self.stdout.write(f"{batch:5}  {planned:9.3f}  {measured:10.3f}  {loss:9.3f}")
 
 
 @contextmanager

@@ -34,16 +34,17 @@ from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
-from studies.models import Counterfactual, Experiment, Plan, Trace
+from studies.models import Counterfactual, Experiment, Plan, PlanRun, Trace
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
+from studies.split_learning.runs.requests import PlanRunRequest, submit_run
 from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds, some
 from tests.execution.rows import KEY, make_training
 from tests.studies.experiments.here import compute_here as compute_runs_here
-from tests.studies.plans.here import compute_here
+from tests.studies.plans.here import compute_here, ran
 
 load_all_checks()
 POSITIVE = GenerationMode.POSITIVE
@@ -65,7 +66,8 @@ ATTEMPTS = 5
 SEED = choose_seed() if SOAK else 0
 """One for which these draws are enough."""
 
-ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"counterfactuals_{deed}" for deed in ("cancel", "delete")}
+ONCE = {f"{rows}_{deed}" for deed in ("cancel", "delete") for rows in ("plans", "plans_runs")}
+ONCE |= {f"counterfactuals_{deed}" for deed in ("cancel", "delete")}
 ONCE |= {
     "bids_cancel",
     "bids_complete",
@@ -91,6 +93,10 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     for source in ({"instance": TINY}, {"profile": DESCRIBED}, {"profile": DESCRIBED}):
         submit_plan(alice, PlanRequest.from_json(source))
     compute_here()
+    plan = Plan.objects.earliest("pk")
+    ran(plan, market.cluster)
+    for _ in range(2):
+        submit_run(alice, plan, PlanRunRequest(market.cluster))
     for _ in range(2):
         create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     replay_next()
@@ -100,6 +106,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.submission.MOST_OPEN", 10**6)
+    monkeypatch.setattr("studies.split_learning.runs.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("execution.programs.MOST_OPEN", 10**6)
     monkeypatch.setattr("execution.programs.MOST_A_DAY", 10**6)
@@ -148,6 +155,8 @@ def knowing(document: Any) -> Any:
     plan["required"] = ["instance"]
     for key in ("profile", "scenario", "cluster"):
         del plan["properties"][key]
+    bodies["PlanRunIn"]["properties"] = {"cluster": {"enum": ["lab"]}, "batches": {"enum": [1, 3]}}
+    bodies["PlanRunIn"]["required"] = ["cluster"]
     again = bodies["ReplanIn"]
     again["properties"]["changes"] = {"enum": [{"drop": ["phone"]}, {"slower": {"camera": 1.5}}]}
     again["properties"]["label"] = bid["label"]
@@ -199,6 +208,11 @@ def knowing(document: Any) -> Any:
 
 def _known_values(operation: str, names: dict[str, list[Any]], once: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """What parameters of an operation may be; what can be done once to a row is not done to the first ones."""
+    if operation.startswith("plans_runs_"):
+        first, *waiting = PlanRun.objects.order_by("pk").values_list("pk", flat=True)
+        runs = waiting if operation.endswith(("_cancel", "_delete")) else [first]
+        keys = {"Prefer": ["wait=0", "wait=x"], "Idempotency-Key": [f"run-{i}" for i in range(30)]}
+        return names | {"plan": names["plan"][:1], "run": [*runs, 10**12]} | keys
     if operation.endswith(("_cancel", "_delete")):
         return names | {name: [*numbers, 10**12] for name, numbers in once.items()}
     if operation.startswith("plans_"):  # no worker computes while a request waits

@@ -4,11 +4,15 @@ import csv
 import json
 import os
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +27,8 @@ from scheduling.split_learning.plan import largest_path_first
 from studies.management.commands import run_plan
 from studies.models import Plan
 from studies.split_learning import plan_runs
-from studies.split_learning.plan_runs import RunFailed, Task, check_order, setting_of
+from studies.split_learning.plan_runs import Conditions, RunFailed, Task, check_order, setting_of
+from tests.conftest import missing
 from tests.processes import wait_until
 
 
@@ -68,7 +73,7 @@ def test_a_process_that_dies_ends_the_run_with_its_last_words(
     monkeypatch.setattr(plan_runs, "PROGRAM", program)
     engine = LocalEngine(tmp_path / "engine", ["local"])
     with pytest.raises(RunFailed, match=r"client-1 ended with exit code 1.*no data"):
-        plan_runs.run(interrupted, engine, tmp_path / "run", slot_s=0.01, batches=1)
+        plan_runs.run(interrupted, engine, tmp_path / "run", Conditions(slot_s=0.01, batches=1))
     assert not engine.list()
     exits = [json.loads(path.read_text()) for path in (tmp_path / "engine/ended").glob("*/exit.json")]
     assert len(exits) == 5
@@ -88,7 +93,7 @@ def test_what_cannot_be_ended_keeps_no_other_process_running(
     monkeypatch.setattr(plan_runs, "PROGRAM", program)
     engine = Failing(tmp_path / "engine", ["local"])
     with pytest.raises(EngineError, match="client-1 cannot be ended"):
-        plan_runs.run(interrupted, engine, tmp_path / "run", slot_s=0.01, batches=1)
+        plan_runs.run(interrupted, engine, tmp_path / "run", Conditions(slot_s=0.01, batches=1))
     assert not engine.list()
 
 
@@ -127,14 +132,13 @@ def test_what_cannot_be_run_is_refused(more: dict[str, float], words: str) -> No
 def test_sigterm_ends_the_command_and_its_processes(done: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     roots: list[str] = []
 
-    def begin(engine: LocalEngine, *_: object) -> float:
-        roots.append(str(engine.files.live))
+    def begin(running: Any, batch: int) -> None:
+        roots.append(str(running.engine.files.live))
         assert running_below(roots[0])
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
-        return 0.0
 
-    monkeypatch.setattr(plan_runs, "_begin", begin)
+    monkeypatch.setattr(plan_runs._Processes, "begin", begin)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as ended:
         call_command("run_plan", done.pk, slot_seconds=0.01)
@@ -150,3 +154,68 @@ def running_below(root: str) -> list[str]:
         with suppress(OSError):
             found.append(path.read_text(errors="replace"))
     return [line for line in found if root in line]
+
+
+WRITTEN: dict[str, tuple[Any, str]] = {
+    "nothing": (None, "No such file"),
+    "no JSON": ("{", "Expecting"),
+    "another kind": ({"kind": "sleep"}, "no batch, client or kind"),
+    "another batch": ({"batch": 7}, "no batch, client or kind"),
+    "another client": ({"client": -1}, "no batch, client or kind"),
+    "no number": ({"end": float("nan")}, "not finite"),
+    "a large number": ({"end": 1e999}, "not finite"),
+    "no loss": ({"loss": None}, "a loss of another task"),
+    "a list": ([], "list"),
+    "a part twice": ({"twice": True}, "expected to run gap once, got 2"),
+    "a link": ("link", "symbolic link"),
+    "a pipe": ("pipe", "something else"),
+    "too much": ("much", "expected at most"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_measured_times_of_another_form_fail_the_run_in_words(
+    interrupted: CorePlan, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, (what, words) = tmp_path / "tasks-client-0.jsonl", WRITTEN[name]
+    good = {"batch": 0, "client": 0, "kind": "gap", "start": 5.0, "end": 6.0, "loss": 1.5}
+    monkeypatch.setattr(plan_runs, "MOST_TASKS_BYTES", 1_000)
+    if what == "link":
+        path.symlink_to("/etc/passwd")
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what is not None:
+        line = what if isinstance(what, str) else json.dumps(good | what if isinstance(what, dict) else what)
+        path.write_text("x" * 1_001 if what == "much" else f"{line}\n" * (1 + ("twice" in name)))
+    setting = setting_of(interrupted, 0.01, 1) | {"clients": [{}]}
+
+    def check() -> None:
+        tasks = plan_runs._read(tmp_path, ["client-0"], [4.0], 3)
+        others = [Task(0, 0, kind, 0, 0.0, 1.0) for kind in ("release", "tail")]
+        plan_runs.check_parts(setting, [*tasks, *others])
+
+    with pytest.raises(RunFailed, match=words):
+        check()
+
+
+@pytest.fixture
+def everyones() -> Iterator[Path]:
+    """A directory that every user of the system can reach: pytest's are root's alone."""
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+def test_processes_run_as_the_user_that_they_are_given_and_write_only_where_they_may(
+    interrupted: CorePlan, everyones: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        missing("right of root to choose the user of a process", install="run the tests as root")
+    program = everyones / "program.py"
+    program.write_text('echo "$(id -u) reads $(cat "$1/setting.json") writes $(touch "$1/mine" 2>&1)"; exit 1')
+    monkeypatch.setattr(plan_runs, "PROGRAM", program)
+    monkeypatch.setattr(sys, "executable", "/bin/sh")
+    engine = LocalEngine(tmp_path / "engine", ["local"])
+    with pytest.raises(RunFailed, match=r"54321 reads \{.*\} writes .*Permission denied"):
+        plan_runs.run(interrupted, engine, everyones / "run", Conditions(0.01, 1, user=54321))
+    assert (everyones / "run/written").stat().st_uid == 54321

@@ -1,0 +1,1 @@
+"""Runs of plans as background jobs: requests, computing, and readings."""
