@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types kernels bytecode system up-slurm testbed bench mutants soak soak-demo load lock
+.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,9 @@ help:
 	@echo "make serve       the server and its worker, without the feeder"
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, a minute"
+	@echo "make up          the processes of docker-compose.yml without containers, in var/up; PORT=8001"
+	@echo "make smoke       submit a bid to them, and wait for its decision"
+	@echo "make down        end them, and keep their data"
 	@echo "make up-slurm    as root: a Slurm of three servers on this machine, to try the engine slurm"
 	@echo "make testbed     20 minutes, best as root: real jobs under the papers' policies; SEED=2  SMALL=1 (a minute)"
 	@echo "make bench       speed of a decision"
@@ -106,6 +109,15 @@ test:
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
+up: $(VENV)/.run
+	@$(BIN)/python deploy/native.py up $(if $(PORT),--port $(PORT))
+
+down: $(VENV)/.run
+	@$(BIN)/python deploy/native.py down
+
+smoke: $(VENV)/.run
+	@$(BIN)/python deploy/native.py smoke
 
 up-slurm: $(VENV)/.run
 	@exec $(BIN)/python -m execution.engines.small_slurm $(VAR)/slurm

@@ -30,7 +30,7 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
     headers = {"Authorization": f"Token {token}", "Idempotency-Key": offer.key}
     if wait_s:
         headers["Prefer"] = f"wait={wait_s}"
-    answer: Json = _post(f"{base}/api/v1/clusters/{cluster}/bids", offer.body, headers)
+    answer: Json = post(f"{base}/api/v1/clusters/{cluster}/bids", offer.body, headers)
     return answer
 
 
@@ -61,7 +61,8 @@ def is_up(base: str) -> bool:
         return False
 
 
-def _post(url: str, body: Json, headers: dict[str, str]) -> Any:
+def post(url: str, body: Json, headers: dict[str, str]) -> Any:
+    """Send a JSON document; return the answer. Raises Unreachable or Refused."""
     sent = {"Content-Type": "application/json", "Accept": "application/json", **headers}
     request = Request(url, data=json.dumps(body).encode(), headers=sent, method="POST")  # noqa: S310
     return _sent(request)
