@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -43,6 +44,15 @@ class Signals:
 
 
 SIGNALS: Final = Signals()
+
+
+def leave(code: int) -> NoReturn:
+    """End the program; SIGTERM changes nothing from now on.
+
+    While Python closes down its handlers are gone, so that SIGTERM would end a program that is done with 143.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(code)
 
 
 @dataclass(frozen=True)

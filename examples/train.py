@@ -276,4 +276,4 @@ def parsed(job: contract.Job) -> Options:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    contract.leave(main())

@@ -113,7 +113,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        contract.leave(main())
     except Exception as error:  # JAX would wait for a lost worker when Python ends
         print(f"failed: {error}", file=sys.stderr, flush=True)
         os._exit(contract.FAILED)

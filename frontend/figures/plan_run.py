@@ -65,7 +65,7 @@ def _trace(pieces: Sequence[Piece | MeasuredPiece], place: dict[str, int], kind:
     return {
         "type": "bar",
         "orientation": "h",
-        "name": f"{what}: {label}",
+        "name": f"planned: {kind}" if outlined else f"measured: {label}",
         "base": [rounded(piece.start) for piece in mine],
         "x": [rounded(piece.end - piece.start) for piece in mine],
         "y": [place[piece.helper] + (-SHIFT if outlined else SHIFT) for piece in mine],

@@ -255,3 +255,22 @@ def test_it_also_runs_without_any_environment(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (DONE, "")
     assert "step 5 of 5: loss " in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+LATE = """
+import os, runpy, sys
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid()):
+        kill(me, 15)
+sys.late, sys.argv = Late(), sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a program to which SIGTERM comes while Python closes down."""
+
+
+def test_a_job_that_is_done_is_done_also_if_it_is_stopped_while_it_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LATE, str(TRAIN), "--steps=2"]
+    done = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert "step 2 of 2" in done.stdout
+    assert (done.returncode, done.stderr) == (DONE, "")
