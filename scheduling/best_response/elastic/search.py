@@ -51,12 +51,20 @@ def search(
         if not any_will_do or not (bisects or best.completion >= 0):
             break
         if best.completion >= 0:
-            low = start
+            low = _first_start(counts, start)
         else:
             high = start - 1
         bisects, any_will_do = True, low < high
         start = (low + high + 1) // 2
     return float(low) if bisects else best.score, best.completion, counts
+
+
+@inner
+def _first_start(counts: Counts, start: int) -> int:
+    """Return the first slot from `start` on with a worker."""
+    while counts[start] == 0:
+        start += 1
+    return start
 
 
 @inlined
