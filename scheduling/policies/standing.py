@@ -33,7 +33,7 @@ class StandingRule:
     every: int = parameter(4, "Number of slots from one turn of standing bids to the next.", low=1, high=100_000)
     most: int = parameter(8, "Largest number of standing bids that are tried in one turn.", low=1, high=100_000)
     longest: float = parameter(
-        0.5, "Longest time that a bid stands after its arrival, as a share of the horizon.", low=0.0, high=1000.0
+        2.0, "Longest time that a bid stands after its arrival, in horizons.", low=0.0, high=1000.0
     )
 
     def __post_init__(self) -> None:

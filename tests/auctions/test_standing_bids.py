@@ -132,7 +132,7 @@ def test_a_bid_rejected_for_lack_of_room_stands_and_is_admitted_at_its_next_turn
     monkeypatch.setattr(decide, "perf_counter", count(0.0, 0.25).__next__)
     taken = filled(market, alice)
     bid = stands(market, bob)
-    assert (bid.stands_until, bid.tried_slot) == (HORIZON // 2, 0)
+    assert (bid.stands_until, bid.tried_slot) == (HORIZON - 5, 0), "complete in the next slot, it would be too late"
     assert not DecisionRecord.objects.filter(bid=bid).exists()
     first = FirstDecision.objects.get(bid=bid)
     assert Decision.from_json(parse(first.receipt)).reason == Reason.NO_ROOM
@@ -174,7 +174,7 @@ def test_a_completion_is_worth_what_it_is_from_the_arrival_on(market: Market, al
 @pytest.mark.parametrize(
     ("changes", "until", "reason"),
     [
-        ({}, 8, Reason.EXPIRED),
+        ({}, HORIZON - 5, Reason.WORTHLESS),
         ({"standing_until_s": 6.5 * SLOT_S}, 6, Reason.EXPIRED),
         ({"utility": {"form": "step", "value": 50.0, "deadline_s": 5 * SLOT_S}}, 4, Reason.WORTHLESS),
     ],
@@ -439,7 +439,7 @@ def test_a_certificate_covers_a_standing_bid_when_it_has_ended_from_its_first_de
     pass_to(market, 1)
     before = Certificate.objects.get()
     assert before.decided == Bid.objects.count() - 1
-    pass_to(market, 9)
+    pass_to(market, HORIZON - 4)
     row = Certificate.objects.get()
     assert (row.decided, row.loose) == (Bid.objects.count(), 0)
     # Its deadline has passed when it ends: what it is worth was worth something when it came.
@@ -604,20 +604,20 @@ def test_nobody_pays_more_than_the_posted_price_at_admission_and_every_payoff_is
 @pytest.mark.parametrize("prices", [PRICES, {}], ids=["paper", "quantile"])
 def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> None:
     market = make_market(make_cluster(servers=1, units=4, horizon=HORIZON), **prices)
-    seed = fresh_seed()
+    seed, end = fresh_seed(), 14 + 2 * HORIZON + 1
     for slot, body in drawn_bids(np.random.default_rng(seed), slots=14):
         pass_to(market, slot)
         owner = make_user(f"user-{Bid.objects.count()}")  # in a simulation, each bid has an owner of its own
         decided(market, owner, 0.0, **{**body, "standing": True, "standing_until_s": 1e6})
-    pass_to(market, 30)
+    pass_to(market, end)
     bids = list(Bid.objects.order_by("sequence"))
-    snapshot = book.private_copy(market, now=30).snapshot
+    snapshot = book.private_copy(market, now=end).snapshot
     policy = make_policy("dps", {**PRICED, **prices})
     run = Simulation(policy, RunningBook(Ledger(snapshot.inventory, start=0, slots=HORIZON)), rule=standing.RULE)
     for bid in bids:
         run.advance(bid.arrival_slot)
         run.arrive(CoreBid.from_json(bid.core_bid))
-    run.advance(30)
+    run.advance(end)
     assert any(bid.tries for bid in bids)
     for bid, expected in zip(bids, run.decisions, strict=True):
         found = receipt(bid)

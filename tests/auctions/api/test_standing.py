@@ -39,7 +39,7 @@ def sent(api: APIClient, market: Market, document: Any) -> Any:
 def test_a_bid_stands_with_its_first_receipt_until_it_is_withdrawn(api: APIClient, full: Market) -> None:
     found = sent(api, full, standing())
     assert (found["state"], found["tries"]) == ("standing", 0)
-    assert (found["stands_until_slot"], found["stands_until_s"]) == (6, 6 * SLOT_S)
+    assert (found["stands_until_slot"], found["stands_until_s"]) == (8, 8 * SLOT_S)
     assert found["decision"]["reason"] == "no_room"
     set_time(full, 4 * SLOT_S)
     pass_slots(full.pk)
@@ -64,7 +64,7 @@ def test_a_bid_that_has_ended_says_why(api: APIClient, full: Market) -> None:
 def test_a_quote_says_whether_the_bid_would_stand(api: APIClient, full: Market) -> None:
     quote = api.post(f"{BASE}/quotes", standing(), format="json").json()
     assert not quote["admitted"]
-    assert (quote["stands_until_slot"], quote["standing_wait_slots"]) == (6, None)
+    assert (quote["stands_until_slot"], quote["standing_wait_slots"]) == (8, None)
     final = api.post(f"{BASE}/quotes", standing(standing=False), format="json").json()
     assert final["stands_until_slot"] is None
     assert (quote["reason"], quote["explanation"]) == (final["reason"], final["explanation"])
