@@ -223,7 +223,8 @@ class Record:
         for row in firsts:
             bid, snapshot = state.bids[row.bid_id], snapshots[row.inventory_version]
             core = core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
-            one = StandingBid(bid.sequence, core, tried=tried.get(bid.sequence, row.slot), until=begun[bid.pk])
+            last = tried.get(bid.sequence, row.slot)
+            one = StandingBid(bid.sequence, core, tried=last, until=begun[bid.pk], owner=bid.owner_id)
             state.let_stand(bid, one, Decision.from_json(parse(row.receipt)), snapshot)
 
     def _resume_from_rows(

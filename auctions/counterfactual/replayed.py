@@ -276,7 +276,8 @@ class ReplayedMarket(Replaying):
         if self.other is not None:
             self.outcomes[name].stands = self.stand(bid, core, book, decision) is not None
         elif event.kind == EventKind.STANDING:
-            one = StandingBid(bid.sequence, core, tried=book.running.now, until=event.payload["until"])
+            until = event.payload["until"]
+            one = StandingBid(bid.sequence, core, tried=book.running.now, until=until, owner=bid.owner_id)
             self.standing.add(bid, one, decision, book.snapshot)
             self.outcomes[name].stands = True
         else:

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from django.db.models import Window
+from django.db.models.functions import RowNumber
+
 from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
@@ -104,7 +107,7 @@ def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, 
     stated = request.get("standing_until_s")
     wanted = None if stated is None else core.arrival + int(stated // snapshot.slot_seconds)
     until = rule.until(core, horizon=snapshot.horizon, wanted=wanted)
-    one = StandingBid(number=int(core.id), bid=core, tried=now, until=until)
+    one = StandingBid(number=int(core.id), bid=core, tried=now, until=until, owner=0)
     # Utilities never rise, so there is a first slot in which it has ended.
     last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)
     return last if last >= rule.next_turn(now) else None
@@ -167,7 +170,9 @@ def take_turn(market: Market, book: LiveBook, moment: MarketTime, *, before: int
     trying: list[Bid] = []
     if posted and is_due(RULE, before=before, now=moment.now):
         able = rows.filter(stands_until__gte=moment.now, tried_slot__lt=moment.now)
-        trying = list(able.order_by("tried_slot", "sequence")[: RULE.most])
+        place = Window(RowNumber(), partition_by="owner", order_by=("tried_slot", "sequence"))
+        mine = able.annotate(place=place).filter(place__lte=RULE.each)
+        trying = list(mine.order_by("tried_slot", "sequence")[: RULE.most])
     bids = {bid.sequence: bid for bid in (*ending, *trying)}
     if not bids:
         return Turn(RULE), bids
@@ -212,7 +217,7 @@ def _candidates(market: Market, book: LiveBook, bids: dict[int, Bid]) -> dict[in
         core = outcomes.current_core(market, bid, book)
         if bid.tried_slot is None or bid.stands_until is None:
             raise ValueError(f"bid {number} is standing, yet it has no turn")
-        one = StandingBid(number, core, tried=bid.tried_slot, until=bid.stands_until)
+        one = StandingBid(number, core, tried=bid.tried_slot, until=bid.stands_until, owner=bid.owner_id)
         found[number] = Candidate(one, first, bid.owner_id)
     return found
 

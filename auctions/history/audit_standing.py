@@ -1,6 +1,7 @@
 """Checks of standing bids: their turns, how long they stand, and what their rows say of both."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -9,6 +10,7 @@ from django.db.models import F
 from auctions.engine.standing import ENDED_AT_ONCE
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.policies.standing import StandingRule
 from scheduling.registry import POLICIES
 
 
@@ -25,7 +27,9 @@ class _Stood:
 class _Standing:
     """The bids that stand after the events so far, by sequence number."""
 
-    def __init__(self) -> None:
+    def __init__(self, owners: Mapping[int, int]) -> None:
+        self.owners = owners
+        """Key of the owner of each bid."""
         self.known: dict[int, _Stood] = {}
         """All bids that ever stood."""
         self._now: dict[int, _Stood] = {}
@@ -56,7 +60,7 @@ class _Standing:
             (one for one in self._now.values() if one.tried < now <= one.until), key=attrgetter("tried", "number")
         )
         if turn["tried"]:
-            first = [one.number for one in able[: turn["rule"]["most"]]]
+            first = self._first(able, StandingRule.from_json(turn["rule"]))
             if turn["tried"] != first or not self._posts_prices:
                 yield f"slot {event.slot}: it was the turn of bids {first}, yet {turn['tried']} were tried"
         for number in turn["ended"]:
@@ -65,15 +69,23 @@ class _Standing:
             if number in self._now:
                 self._set(replace(self._now[number], tried=now, tries=self._now[number].tries + 1))
 
+    def _first(self, able: Sequence[_Stood], rule: StandingRule) -> list[int]:
+        """Return the numbers of the bids in turn: the first few of each owner, and of these the first few."""
+        of: dict[int, list[_Stood]] = defaultdict(list)
+        for one in able:
+            of[self.owners[one.number]].append(one)
+        allowed = (one for group in of.values() for one in group[: rule.each])
+        return [one.number for one in sorted(allowed, key=attrgetter("tried", "number"))][: rule.most]
+
     def _set(self, one: _Stood) -> None:
         self.known[one.number] = self._now[one.number] = one
 
 
 def standing_bids_in_order(market: Market) -> list[str]:
     """Check that standing bids were tried in turn and ended when due, that rows say so, and no job began before."""
-    state = _Standing()
-    problems: list[str] = []
     numbers = dict(Bid.objects.filter(market=market).values_list("pk", "sequence"))
+    state = _Standing(dict(Bid.objects.filter(market=market).values_list("sequence", "owner")))
+    problems: list[str] = []
     for event in Event.objects.filter(market=market).order_by("version"):
         problems += state.take(event, 0 if event.bid_id is None else numbers[event.bid_id])
     rows = {bid.sequence: bid for bid in Bid.objects.filter(market=market).exclude(stands_until=None)}

@@ -322,7 +322,7 @@ class Replaying:
         moves = self.passed(book, event)
         recorded = event.payload.get("standing", {})
         if "rule" in recorded:
-            self.standing.rule = StandingRule(**recorded["rule"])
+            self.standing.rule = StandingRule.from_json(recorded["rule"])
         turn = self.turn_of_standing_bids(book, failing=recorded.get("failed", ()))
         self._admitted |= {one.sequence for one in turn.tries if one.made is not None}
         return self._step(event, moves, standing=list(turn.payload().values()))
@@ -402,7 +402,7 @@ class Replaying:
         """Let a bid stand if it does after this decision; return until when."""
         until = standing.last_slot(bid.resolved_request, core, book, decision, self.standing.rule)
         if until is not None:
-            one = StandingBid(bid.sequence, core, tried=book.running.now, until=until)
+            one = StandingBid(bid.sequence, core, tried=book.running.now, until=until, owner=bid.owner_id)
             self.standing.add(bid, one, decision, book.snapshot)
         return until
 

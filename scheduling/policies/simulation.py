@@ -32,7 +32,7 @@ class Simulation:
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Moves, each with the slot in which it was decided."""
     rule: StandingRule | None = None
-    """The rule by which rejected bids are tried again; None: a rejection is final."""
+    """The rule by which rejected bids are tried again; None: a rejection is final. Each bid has an owner of its own."""
     standing: dict[int, StandingBid] = field(default_factory=dict)
     """Standing bids, by their places in `decisions`."""
     tries: int = 0
@@ -48,7 +48,7 @@ class Simulation:
             horizon = self.book.ledger.end - self.book.ledger.start
             number = len(self.decisions) - 1
             until = self.rule.until(bid, horizon=horizon)
-            self.standing[number] = StandingBid(number, bid, tried=self.book.now, until=until)
+            self.standing[number] = StandingBid(number, bid, tried=self.book.now, until=until, owner=number)
         return decision
 
     def advance(self, now: int) -> None:

@@ -4,9 +4,10 @@ Pure functions that a live market, a replay and a simulation share: which bids s
 what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tries does to truthfulness.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from heapq import nsmallest
+from typing import Self
 
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
@@ -31,13 +32,23 @@ class StandingRule:
     """
 
     every: int = parameter(4, "Number of slots from one turn of standing bids to the next.", low=1, high=100_000)
-    most: int = parameter(8, "Largest number of standing bids that are tried in one turn.", low=1, high=100_000)
+    each: int = parameter(
+        8, "Largest number of standing bids of one owner that are tried in one turn.", low=1, high=100_000
+    )
+    most: int = parameter(
+        1000, "Largest number of standing bids of all owners that are tried in one turn.", low=1, high=100_000
+    )
     longest: float = parameter(
         2.0, "Longest time that a bid stands after its arrival, in horizons.", low=0.0, high=1000.0
     )
 
     def __post_init__(self) -> None:
         check_parameters(self)
+
+    @classmethod
+    def from_json(cls, recorded: Json) -> Self:
+        """Return the rule that a turn recorded; turns recorded before `each` was a parameter had no such limit."""
+        return cls(**{"each": recorded["most"], **recorded})
 
     def is_turn(self, now: int) -> bool:
         """Return whether standing bids have a turn at the beginning of slot `now`."""
@@ -73,6 +84,8 @@ class StandingBid:
     """The slot in which it was last decided."""
     until: int
     """The last slot in which it is tried."""
+    owner: int
+    """Key of its owner."""
 
     def ended(self, now: int) -> bool:
         """Return whether it stands no longer in slot `now`: its last slot has passed, or finishing in `now` would be
@@ -92,22 +105,30 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     """Return the bids to try at the beginning of slot `now`, in order; none if standing bids have no turn then.
 
     Those tried longest ago come first, and of these the one that arrived first. So the order depends on nothing that a
-    bidder states. Bids that have ended, or were decided in this slot, are left out.
+    bidder states. Each owner has a number of tries of its own, so bids of others take no turn from an owner, and how
+    often a bid is tried tells nothing of them. Bids that have ended, or were decided in this slot, are left out.
 
     Examples
     --------
     >>> from scheduling.model.example import job
     >>> from scheduling.policies.standing import StandingBid, StandingRule, turns
-    >>> waiting = [StandingBid(n, job(), tried=tried, until=9) for n, tried in enumerate([4, 0, 4, 0])]
-    >>> [one.number for one in turns(waiting, 8, StandingRule(every=4, most=3))]
-    [1, 3, 0]
+    >>> waiting = [StandingBid(n, job(), tried=tried, until=9, owner=7) for n, tried in enumerate([4, 0, 4, 0])]
+    >>> other = StandingBid(4, job(), tried=4, until=9, owner=8)
+    >>> [one.number for one in turns([*waiting, other], 8, StandingRule(every=4, each=3))]
+    [1, 3, 0, 4]
     >>> turns(waiting, 7, StandingRule(every=4))
     []
     """
     if not rule.is_turn(now):
         return []
     able = (one for one in standing if one.tried < now and not one.ended(now))
-    return nsmallest(rule.most, able, key=lambda one: (one.tried, one.number))
+    taken: Counter[int] = Counter()
+    chosen = []
+    for one in sorted(able, key=lambda one: (one.tried, one.number)):
+        if taken[one.owner] < rule.each:
+            taken[one.owner] += 1
+            chosen.append(one)
+    return chosen[: rule.most]
 
 
 def grants_of(policy: Policy, book: Book) -> Grants | None:

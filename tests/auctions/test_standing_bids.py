@@ -215,7 +215,7 @@ def test_bids_have_their_turns_by_last_try_and_arrival_and_no_more_than_the_rule
     market: Market, alice: User, bob: User
 ) -> None:
     filled(market, alice)
-    most = standing.RULE.most
+    most = standing.RULE.each
     values = np.random.default_rng(5).permutation(most + 3) + 20.0
     bids = [stands(market, bob, float(value)) for value in values]
     pass_to(market, 8)
@@ -225,6 +225,21 @@ def test_bids_have_their_turns_by_last_try_and_arrival_and_no_more_than_the_rule
     turns = [event.payload["standing"]["tried"] for event in Event.objects.filter(payload__has_key="standing")][::1]
     numbers = [bid.sequence for bid in bids]
     assert turns == [numbers[:most], [*numbers[most:], *numbers[: most - 3]]]
+    assert_sound(market)
+
+
+def test_many_bids_of_one_owner_neither_delay_those_of_another_nor_are_counted_in_their_tries(
+    market: Market, alice: User, bob: User
+) -> None:
+    filled(market, alice)
+    flood = [stands(market, bob, 1.0) for _ in range(3 * standing.RULE.each)]
+    late = stands(market, alice)
+    pass_to(market, 4)
+    late.refresh_from_db()
+    assert (late.tries, late.tried_slot) == (1, 4)
+    for bid in flood:
+        bid.refresh_from_db()
+    assert sum(bid.tries for bid in flood) == standing.RULE.each
     assert_sound(market)
 
 
@@ -241,7 +256,7 @@ def test_a_turn_of_many_standing_bids_takes_two_queries_more_than_a_slot_without
         with CaptureQueriesContext(connection) as asked:
             pass_slots(market.pk)
         counts.append(len(asked))
-    assert Bid.objects.filter(tries=1).count() == standing.RULE.most
+    assert Bid.objects.filter(tries=1).count() == standing.RULE.each
     assert counts[1] <= counts[0] + 2, "the bids whose turn it is, and their tries"
 
 

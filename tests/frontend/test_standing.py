@@ -73,7 +73,9 @@ def test_a_quote_says_that_a_bid_would_stand_and_how_long_others_waited(full: Ma
 
 def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pays(market: Market) -> None:
     assert BidForm(cluster=market.cluster)["standing"].initial is False
-    assert "empty for 0.6667" in BidForm(cluster=market.cluster)["standing_until_h"].help_text, "24 slots of 100 s, two horizons"
+    assert "empty for 0.6667" in BidForm(cluster=market.cluster)["standing_until_h"].help_text, (
+        "24 slots of 100 s, two horizons"
+    )
     Cluster.objects.update(standing_by_default=True)
     assert BidForm(cluster=Cluster.objects.get())["standing"].initial is True
     unticked = BidForm(FIELDS, cluster=Cluster.objects.get())

@@ -40,7 +40,10 @@ HURRIED = StandingRule(every=2, most=3, longest=1.0)
 def test_the_order_of_turns_depends_on_nothing_that_is_stated() -> None:
     rng = np.random.default_rng(5)
     tried = rng.integers(0, 8, 30)
-    line = [StandingBid(n, job(float(rng.uniform(20, 90))), tried=int(slot), until=99) for n, slot in enumerate(tried)]
+    line = [
+        StandingBid(n, job(float(rng.uniform(20, 90))), tried=int(slot), until=99, owner=n)
+        for n, slot in enumerate(tried)
+    ]
     other = [replace(one, bid=job(float(rng.uniform(20, 90)), id="other")) for one in line]
     rng.shuffle(other)
     chosen = [one.number for one in turns(line, 8, StandingRule(every=4, most=20))]
@@ -49,9 +52,31 @@ def test_the_order_of_turns_depends_on_nothing_that_is_stated() -> None:
     assert chosen == sorted(range(30), key=lambda n: (tried[n], n))[:20]
 
 
+def test_bids_of_others_take_no_turn_from_an_owner() -> None:
+    """What of one owner's bids is tried, and when, is the same whatever others have in the line."""
+    rng = np.random.default_rng(6)
+    rule = StandingRule(every=1, each=2)
+    mine = [StandingBid(n, job(), tried=int(rng.integers(0, 8)), until=99, owner=1) for n in range(100, 105)]
+    alone = [one.number for one in turns(mine, 8, rule)]
+    assert len(alone) == 2
+    for count in (0, 1, 50):
+        others = [StandingBid(n, job(), tried=0, until=99, owner=2 + n % 3) for n in range(count)]
+        found = [one.number for one in turns([*others, *mine], 8, rule)]
+        assert [number for number in found if number >= 100] == alone
+        assert len(found) == 2 + min(count, 6)
+    few = [one.number for one in turns([*others, *mine], 8, replace(rule, most=3))]
+    assert len(few) == 3, "a limit for all keeps the turn short"
+
+
+def test_a_turn_that_was_recorded_without_a_limit_for_each_owner_is_read_without_one() -> None:
+    recorded = {"every": 4, "most": 8, "longest": 0.5}
+    assert StandingRule.from_json(recorded) == StandingRule(every=4, each=8, most=8, longest=0.5)
+    assert StandingRule.from_json(StandingRule(each=3).to_json()) == StandingRule(each=3)
+
+
 def test_a_bid_has_no_second_turn_in_the_slot_in_which_it_was_decided() -> None:
     rule = StandingRule(every=2)
-    line = [StandingBid(0, job(), tried=4, until=9), StandingBid(1, job(), tried=3, until=9)]
+    line = [StandingBid(0, job(), tried=4, until=9, owner=0), StandingBid(1, job(), tried=3, until=9, owner=0)]
     assert [one.number for one in turns(line, 4, rule)] == [1]
     assert [one.number for one in turns(line, 6, rule)] == [1, 0]
 
@@ -63,13 +88,13 @@ def test_a_bid_stands_until_its_last_slot_or_until_it_is_worth_nothing() -> None
     assert rule.until(bid, horizon=20, wanted=5) == 5
     assert rule.until(bid, horizon=20, wanted=50) == 13
     # Tried in slot 6 it is complete at slot 7 at the earliest, four slots after its arrival.
-    worthless = StandingBid(0, bid, tried=3, until=13)
+    worthless = StandingBid(0, bid, tried=3, until=13, owner=0)
     assert [now for now in range(4, 15) if turns([worthless], now, rule)] == [4, 5, 6]
     patient = replace(worthless, bid=replace(bid, utility=Constant(5.0)))
     assert [now for now in range(4, 15) if not patient.ended(now)] == list(range(4, 14))
 
 
-@pytest.mark.parametrize(("name", "value"), [("every", 0), ("most", 0), ("longest", -0.5), ("every", 2.5)])
+@pytest.mark.parametrize(("name", "value"), [("every", 0), ("most", 0), ("each", 0), ("longest", -0.5), ("every", 2.5)])
 def test_a_rule_checks_itself(name: str, value: float) -> None:
     with pytest.raises(InvalidField, match=name):
         StandingRule(**{name: value})  # type: ignore[arg-type]
@@ -153,7 +178,7 @@ def test_what_a_bid_offers_is_counted_once() -> None:
     book.apply_decision(bid, first, bound=True)
     offered = list(book.history), list(book.offers), book.decided
     book.advance(1)
-    admission = try_again(Dps(), StandingBid(0, bid, tried=0, until=9), book.view())
+    admission = try_again(Dps(), StandingBid(0, bid, tried=0, until=9, owner=0), book.view())
     assert admission is not None
     decision = with_first_offer(admission, first)
     book.apply_decision(bid, decision, bound=True, again=True)
