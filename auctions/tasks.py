@@ -23,6 +23,7 @@ from auctions.runtime import signs
 from auctions.runtime.stay import stay
 from auctions.runtime.task_errors import errors_logged
 from cluster.database import limits
+from web import logs
 
 DECISIONS = "celery"
 """The queue of decisions."""
@@ -47,9 +48,10 @@ def warm_up_worker(options: dict[str, Any] | None = None, **_: object) -> None:
 
 
 @task_prerun.connect
-def limit_task(**_: object) -> None:
-    """Let connections of a task wait longer than those of requests."""
+def limit_task(task_id: str = "", task: Any = None, **_: object) -> None:
+    """Let connections of a task wait longer than those of requests, and name it in logs."""
     limits.use("worker")
+    logs.begin(task=getattr(task, "name", ""), task_id=task_id)
 
 
 @shared_task

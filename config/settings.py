@@ -12,6 +12,7 @@ from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from pythonjsonlogger.core import RESERVED_ATTRS
 
 from config.kernels import beside_sources
 
@@ -109,6 +110,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "web.logs.name_requests",
     "web.metrics.count_answers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -314,16 +316,33 @@ CELERY_BEAT_SCHEDULE = {
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
 }
 
+LOG_FORMAT = os.environ.get("SHADOWPRICE_LOG_FORMAT", "line")
+if LOG_FORMAT not in ("line", "json"):
+    raise ImproperlyConfigured(f"SHADOWPRICE_LOG_FORMAT: expected line or json, got {LOG_FORMAT!r}.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s%(ids)s"},
+        "json": {
+            "()": "pythonjsonlogger.json.JsonFormatter",
+            "fmt": "%(levelname)s %(name)s %(process)d %(message)s",
+            "rename_fields": {"levelname": "level", "name": "logger"},
+            "timestamp": "time",
+            "reserved_attrs": [*RESERVED_ATTRS, "ids", "request"],  # Django adds the request's object
+        },
+    },
     "filters": {
+        "ids": {"()": "web.logs.Ids"},
         "briefly": {"()": "cluster.database.busy.Briefly"},
         "beat_briefly": {"()": "config.logs.BeatBriefly"},
     },
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["briefly", "beat_briefly"]}
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["briefly", "beat_briefly", "ids"],
+        }
     },
     "root": {"handlers": ["console"], "level": os.environ.get("SHADOWPRICE_LOG", "WARNING")},
 }

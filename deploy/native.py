@@ -46,8 +46,13 @@ PACKAGES: Final = {
     "redis-server": "redis-server",
 }
 """The programs that are needed, and the packages of Debian that contain them."""
-START_S: Final = 180.0
-"""Longest time until the service is ready; on a slow machine ten processes import everything at the same time."""
+START_S: Final = 600.0
+"""Longest time until the service is ready. The first start in a fresh clone on a busy machine takes minutes."""
+IMPORTS: Final = (
+    "import django; django.setup(); import config.asgi, config.urls, celery.apps.worker, celery.apps.beat;"
+    "from config.celery import app; app.loader.import_default_modules()"
+)
+"""It makes the bytecode of all modules once; otherwise each of the processes would make it at the same time."""
 STOP_S: Final = 40.0
 PAUSE_S: Final = 1.0
 """Time between the end of a process and its next start."""
@@ -120,7 +125,8 @@ class Installation:
         try:
             self._postgres()
             self._redis()
-            self._migrate()
+            self._once("The database cannot be migrated", ["manage.py", "migrate", "--noinput", "--verbosity", "0"])
+            self._once("Modules cannot be imported", ["-c", IMPORTS])
             for metrics in (VAR / "metrics").glob("*.db"):
                 metrics.unlink()  # no process of this installation runs
             for name, command in processes(self.port).items():
@@ -209,11 +215,13 @@ class Installation:
         self._begin(Service("redis", [program("redis-server"), str(settings)], cwd=directory))
         self._wait("Redis", lambda: answers(int(port or 0)))
 
-    def _migrate(self) -> None:
-        command = [sys.executable, "manage.py", "migrate", "--noinput", "--verbosity", "0"]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True)
+    def _once(self, problem: str, arguments: Sequence[str]) -> None:
+        """Run a command of Python to its end."""
+        command = [sys.executable, *arguments]
+        environment = self.environment | {"DJANGO_SETTINGS_MODULE": "config.settings"}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode and not self.stopped:
-            raise Failed(f"The database cannot be migrated: {done.stdout}{done.stderr}")
+            raise Failed(f"{problem}: {done.stdout}{done.stderr}")
 
     def _wait(self, name: str, is_up: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 30.0
@@ -327,8 +335,11 @@ def up(port: int) -> None:
     STATE.touch(mode=0o600)
     STATE.write_text(json.dumps({"process": process.pid, "started": started(process.pid), "environment": made}))
     deadline = time.monotonic() + START_S
-    missing = "it has not started yet"
+    missing, said = "it has not started yet", ""
     while missing:
+        if missing != said:
+            say(f"Not ready: {missing}")
+            said = missing
         if process.poll() is not None:
             STATE.unlink()
             raise Failed(f"It ended: {(LOG / 'up.log').read_text()[-2000:]}")
@@ -394,8 +405,8 @@ def not_ready(port: int) -> str:
         with suppress(ValueError):
             return "; ".join(text for text in json.load(error)["checks"].values() if text != "ok")
         return str(error)
-    except OSError as error:
-        return str(error)
+    except OSError:
+        return "the web process does not answer yet"
 
 
 def answers(port: int) -> bool:

@@ -12,6 +12,7 @@ decided again later.
 `tests/faults/test_each_bid_is_decided_once_services.py` that this also holds if a worker is killed.
 """
 
+import logging
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
@@ -28,8 +29,10 @@ from auctions.models import Bid, BidState, Market
 from auctions.state import book as books
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
+from web import logs
 from web.metrics import Laps
 
+log = logging.getLogger(__name__)
 TASK: Final = "auctions.tasks.decide_market"
 LONGEST_TURN: Final = 200
 """Largest number of bids of a market that a sweep decides before it turns to the next market."""
@@ -107,6 +110,10 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
     elif decided == 0:
         _quarantine(bids[0], book, failed, version=version)
         decided = 1
+    if log.isEnabledFor(logging.INFO):
+        for bid in bids[:decided]:
+            row = {"market": market.cluster.name, "bid": bid.sequence, "state": str(bid.state)}
+            log.info("bid %s of %s: %s", bid.sequence, row["market"], row["state"], extra=row)
     return decided
 
 
@@ -121,9 +128,10 @@ def _decide(
     decided, failed = 0, None
     for bid in bids:
         try:
-            with policy_errors():
-                core = outcomes.current_core(market, bid, book)
-            one = decide(book, core, owner=bid.owner_id)
+            with logs.named(market=market.cluster.name, bid=bid.sequence):
+                with policy_errors():
+                    core = outcomes.current_core(market, bid, book)
+                one = decide(book, core, owner=bid.owner_id)
         except PolicyFailed as error:
             failed = error
             break

@@ -7,6 +7,7 @@ connections back meanwhile. Under the lock the versions in the row are compared 
 so that no bid is stored by what holds no longer. A request that is refused does not affect the others.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from web.metrics import Laps
 
 MOST_TOGETHER: Final = 64
 """Largest number of requests of one transaction."""
+
+log = logging.getLogger(__name__)
 
 Versions: TypeAlias = tuple[UUID, int, int, UUID]
 Keys: TypeAlias = dict[tuple[int, str], Bid]
@@ -127,7 +130,12 @@ def store(request: Request) -> list[Submitted] | None:
     answer = _line(request.terms.market_id).store(request)
     if isinstance(answer, BaseException):
         raise answer
-    return None if isinstance(answer, Stale) else answer
+    if isinstance(answer, Stale):
+        return None
+    for one in answer if log.isEnabledFor(logging.INFO) else ():
+        row = {"market": request.terms.cluster.name, "bid": one.bid.sequence, "is_new": one.created}
+        log.info("bid %s of %s is stored", row["bid"], row["market"], extra=row)
+    return answer
 
 
 def stored_before(

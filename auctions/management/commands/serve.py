@@ -101,6 +101,7 @@ class Command(BaseCommand):
                 host=options["host"],
                 port=options["port"],
                 log_level="warning",
+                log_config=None,  # its lines have the form of all others
                 lifespan="off",
                 # Proxy headers are trusted by default on local connections, where any process could state any address.
                 proxy_headers=bool(settings.PROXIES),
