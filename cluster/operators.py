@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Q
 
 OPERATORS: Final = "operators"
-APPS: Final = ("cluster", "auctions", "execution", "studies", "axes")
+APPS: Final = ("cluster", "accounts", "auctions", "execution", "studies", "axes")
 OPERATE: Final = ("cluster", "change_cluster")
 """Users with this permission are operators: members of the group, and superusers."""
 _ANYBODY: Final = -1
@@ -22,9 +22,11 @@ def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
     The answer is that of `user.has_perm`, in one query instead of two; like it, the object of a user remembers the
     answer, and so it holds for one request.
     """
-    if not user.is_active or getattr(user, "is_superuser", False):
-        return user.is_active
     known: bool | None = getattr(user, "_is_operator", None)
+    if not user.is_active or known is False:
+        return False
+    if getattr(user, "is_superuser", False):
+        return True
     if known is None:
         sql, parameters = _query()
         with connection.cursor() as cursor:
@@ -32,6 +34,11 @@ def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
             known = cursor.fetchone() is not None
         user._is_operator = known  # type: ignore[attr-defined]
     return known
+
+
+def let_operate_nothing(user: AbstractBaseUser) -> None:
+    """Let this object of a user be no operator, whatever the user is: for a request with a token of a smaller scope."""
+    user._is_operator = False  # type: ignore[attr-defined]
 
 
 @cache

@@ -24,6 +24,7 @@ urlpatterns = [
     path("api/v1/", include("studies.counterfactuals.api.urls")),
     path("api/v1/", include("studies.experiments.api.urls")),
     path("api/v1/", include("execution.api.urls")),
+    path("api/v1/", include("accounts.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
     path("login/", Login.as_view(), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),

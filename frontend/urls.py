@@ -18,6 +18,7 @@ from frontend.views import (
     programs,
     servers,
     submit,
+    tokens,
     traces,
     trainings,
 )
@@ -31,6 +32,9 @@ urlpatterns: list[URLPattern] = [
     # Browsers request it on pages that name no icon, such as the admin's.
     path("favicon.ico", RedirectView.as_view(url=static("frontend/icon.svg"))),
     path("", overview.market_list, name="markets"),
+    path("account/tokens/", tokens.token_list, name="tokens"),
+    path("account/tokens/<int:number>/rotate/", tokens.rotate, name="token_rotate"),
+    path("account/tokens/<int:number>/end/", tokens.end, name="token_end"),
     path("plans/", plans.plan_list, name="plans"),
     path("plans/new/", plans.new_plan, name="plan_new"),
     path("plans/<int:number>/", plans.plan_page, name="plan"),

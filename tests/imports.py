@@ -16,7 +16,7 @@ import grimp
 
 from tests.processes import ROOT
 
-ROOMS: Final = ("scheduling", "cluster", "web", "auctions", "execution", "studies", "frontend")
+ROOMS: Final = ("scheduling", "cluster", "web", "accounts", "auctions", "execution", "studies", "frontend")
 
 
 @dataclass(frozen=True)

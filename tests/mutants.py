@@ -185,6 +185,8 @@ AREAS: Final = {
         (
             "cluster/operators.py",
             "cluster/operator_site.py",
+            "accounts/permissions.py",
+            "accounts/authentication.py",
             "auctions/api/base.py",
             "auctions/api/bids.py::Bids.get",
             "auctions/api/filters.py::filtered",
@@ -204,6 +206,7 @@ AREAS: Final = {
         ),
         (
             "tests/frontend/test_operators.py",
+            "tests/accounts/test_tokens.py",
             "tests/auctions/test_readings.py::test_bars_name_only_the_viewers_own_jobs",
             "tests/auctions/api/test_bids.py",
             "tests/auctions/api/test_servers.py",

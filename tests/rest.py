@@ -7,7 +7,13 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
+from accounts.tokens import NewToken, issue
 from tests.auctions.worlds import make_user
+
+
+def user_token(user: User) -> str:
+    """The text of a token of a user, for all that the user may do."""
+    return issue(user, NewToken("test")).text
 
 
 @pytest.fixture(autouse=True)

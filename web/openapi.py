@@ -56,7 +56,7 @@ PLACES: Final = {
     "run": _place("run", NUMBER, "Number of the run, from 1."),
     **{
         name: _place(name, NUMBER, f"Number of the {name}.")
-        for name in ("counterfactual", "experiment", "plan", "program", "trace")
+        for name in ("counterfactual", "experiment", "plan", "program", "token", "trace")
     },
 }
 """Parts of addresses, by the name of the parameter that takes them."""

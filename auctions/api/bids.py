@@ -8,6 +8,7 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.models import Scope
 from auctions.api.base import bid_of, cluster_named, market_named
 from auctions.api.bid_shapes import (
     BidOut,
@@ -128,6 +129,8 @@ class BulkBids(ApiView):
 
 class Quotes(ApiView):
     """Quotes for bids."""
+
+    scope_of_changes = Scope.READ  # a quote changes nothing
 
     @describe(
         "Ask for a quote",

@@ -6,11 +6,11 @@ from django.contrib.auth import authenticate
 from django.http import HttpResponse
 from django.utils.cache import patch_cache_control
 from django.utils.http import parse_etags
-from rest_framework.authtoken.models import Token
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts import tokens
 from auctions.api.base import cluster_named, market_named
 from auctions.api.bodies import TokenIn
 from auctions.api.examples import TOKEN
@@ -68,8 +68,8 @@ class Tokens(ApiView):
         examples=examples({"With the password the demo prints": TOKEN}),
     )
     def post(self, request: Request) -> Response:
-        """The token of a user, which the first call creates. 429 while logins of this user or address are locked after
-        too many failures.
+        """A new token of a user, for all that the user may do and without an end; of such tokens the 20 that were used
+        last are kept. 429 while logins of this user or address are locked after too many failures.
         """
         body = TokenIn.read(request.data)
         with PASSWORDS.turn(address_of(request)):
@@ -77,11 +77,13 @@ class Tokens(ApiView):
             user = authenticate(request._request, username=body["username"], password=body["password"])
         if user is None:
             raise refuse("password", "no such user and password")
-        return Response(TokenOut.write({"token": Token.objects.get_or_create(user=user)[0].key}))
+        return Response(TokenOut.write({"token": tokens.issue_by_password(user).text}))
 
 
 class Clusters(ApiView):
     """All clusters."""
+
+    of_any_token = True
 
     @describe("List clusters", {200: ClusterPage}, READ, operation_id="clusters_list")
     @one_version()

@@ -14,7 +14,6 @@ class Migration(migrations.Migration):
     dependencies = [
         ('admin', '0003_logentry_add_action_flag_choices'),
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('authtoken', '0004_alter_tokenproxy_options'),
     ]
 
     operations = [

@@ -8,9 +8,9 @@ from django import forms
 from django.conf import settings
 from django.forms.boundfield import BoundField
 
-from auctions.domain.errors import AuctionError
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
+from web.errors import ServiceError
 
 Stored = TypeVar("Stored")
 
@@ -92,6 +92,6 @@ class PageForm(forms.Form):
             return act()
         except InvalidField as error:
             self.blame(error)
-        except AuctionError as error:
+        except ServiceError as error:
             self.add_error(None, str(error))
         return None

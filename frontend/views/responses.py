@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, Json
 from django.shortcuts import render
 from django.utils.cache import patch_cache_control
 
-from auctions.domain.errors import AuctionError
 from auctions.models import Market
 from auctions.readings.publications import sees_all
 from auctions.state.market_snapshot import market_snapshot
@@ -19,6 +18,7 @@ from frontend.access import viewer_of
 from frontend.figures.base import Drawing, Table
 from scheduling.model.errors import InvalidField
 from web.csv_files import csv_file
+from web.errors import ServiceError
 
 _COMPUTED = Prepared(
     lambda pk: Market.objects.filter(pk=pk).values_list("certificate__version", "competitive_ratio__computed_at"), int
@@ -83,7 +83,12 @@ def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:
     """Do something and show its message on the next page, or why it was refused; return whether it was done."""
     try:
         messages.success(request, act())
-    except (AuctionError, InvalidField) as error:
-        messages.error(request, str(error))
+    except (ServiceError, InvalidField) as error:
+        say_refused(request, error)
         return False
     return True
+
+
+def say_refused(request: HttpRequest, error: Exception) -> None:
+    """Show on the next page why something was refused."""
+    messages.error(request, str(error))

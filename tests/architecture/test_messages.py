@@ -9,7 +9,18 @@ from typing import Final, NamedTuple
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-ROOMS: Final = ("auctions", "cluster", "config", "demo", "execution", "frontend", "scheduling", "studies", "web")
+ROOMS: Final = (
+    "accounts",
+    "auctions",
+    "cluster",
+    "config",
+    "demo",
+    "execution",
+    "frontend",
+    "scheduling",
+    "studies",
+    "web",
+)
 MESSAGE: Final = {
     "ArgumentTypeError": 0,
     "CommandError": 0,

@@ -16,6 +16,7 @@ from tests.architecture.test_papers import tracked
 from tests.processes import ROOT
 
 ROOMS: Final = (
+    "accounts",
     "auctions",
     "benchmarks",
     "cluster",

@@ -7,7 +7,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from auctions.domain.errors import KeyReused, MarketClosed
@@ -22,6 +21,7 @@ from cluster.guards import checked_change
 from cluster.models import Cluster, ModelProfile
 from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import add_server, body, make_user
+from tests.rest import user_token
 
 
 def request(market: Market, owner: User, *keys: str | None, epochs: int = 1, terms: Terms | None = None) -> Request:
@@ -60,7 +60,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_submission_takes_at_most_six_queries(market: Market, alice: User) -> None:
     api = APIClient()
-    api.credentials(HTTP_AUTHORIZATION=f"Token {Token.objects.create(user=alice).key}")
+    api.credentials(HTTP_AUTHORIZATION=f"Token {user_token(alice)}")
     path = f"/api/v1/clusters/{market.cluster.name}/bids"
     taken = []
     for key in ("first", "second"):

@@ -20,7 +20,6 @@ import numpy as np
 import requests
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
-from rest_framework.authtoken.models import Token
 
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.engine.markets import open_market
@@ -41,6 +40,7 @@ from tests.faults.installation import start_web
 from tests.forks import project
 from tests.processes import Process as Child
 from tests.processes import children, free_port, wait_until
+from tests.rest import user_token
 
 SLOT_S: Final = {False: 3.0, True: 5.0}
 """Length of a slot without and with Slurm, seconds."""
@@ -70,7 +70,7 @@ class Storm:
             here.exclude(server__name="edge-2").filter(resource__name="ps").update(amount=0)
         self.market = open_market(self.cluster, policy=policy, parameters={})
         self.by_weight = policy_in_force(self.cluster).objective is not Objective.WELFARE
-        self.headers = {"Authorization": f"Token {Token.objects.create(user=User.objects.create(username='a')).key}"}
+        self.headers = {"Authorization": f"Token {user_token(User.objects.create(username='a'))}"}
         for statement in EXITS:
             with connection.cursor() as cursor:
                 cursor.execute(statement)

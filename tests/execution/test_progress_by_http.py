@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.core import signing
 from django.core.cache import cache
-from rest_framework.authtoken.models import Token
 from rest_framework.test import APIClient
 
 from auctions.models import Bid, Market
@@ -18,7 +17,7 @@ from execution.tokens import SALT, token_of
 from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.test_run_your_own import REPORTING
 from tests.execution.worlds import World, make_world
-from tests.rest import nobody_asked_before
+from tests.rest import nobody_asked_before, user_token
 
 pytestmark = pytest.mark.thorough
 
@@ -110,7 +109,7 @@ def test_another_token_is_refused(world: World, bid: Bid, token: str) -> None:
 
 def test_users_cannot_report_and_programs_can_do_nothing_else(world: World, bid: Bid) -> None:
     for user in (world.owner, make_operator()):
-        assert report(Token.objects.create(user=user).key).status_code == 401
+        assert report(user_token(user)).status_code == 401
     program = speaking_as(given(world)[1])
     own = f"clusters/lab/bids/{bid.sequence}"
     for path in ("clusters", "clusters/lab/bids", f"{own}/training", "clusters/lab/programs"):

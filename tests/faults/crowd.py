@@ -148,14 +148,14 @@ def _post_one(session: requests.Session, address: str, client: int, body: dict[s
 
 def _prepare(policy: str) -> list[str]:
     from django.contrib.auth.models import User
-    from rest_framework.authtoken.models import Token
 
+    from accounts.tokens import NewToken, issue
     from auctions.engine.markets import open_market
     from tests.auctions.worlds import make_cluster
 
     open_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40), policy=policy, parameters={})
     users = [User.objects.create(username=f"client-{c}") for c in range(CLIENTS)]
-    return [Token.objects.create(user=user).key for user in users]
+    return [issue(user, NewToken("test")).text for user in users]
 
 
 def _submit(client: int, count: int) -> list[int]:

@@ -81,8 +81,8 @@ def outcome(label: str, env: Mapping[str, str]) -> Outcome:
 def _prepare(markets: int) -> dict[str, Any]:
     import numpy as np
     from django.contrib.auth.models import User
-    from rest_framework.authtoken.models import Token
 
+    from accounts.tokens import NewToken, issue
     from auctions.engine.markets import open_market
     from cluster.documents import import_cluster
     from demo.clusters.edge_cloud import edge_cloud_document
@@ -93,7 +93,7 @@ def _prepare(markets: int) -> dict[str, Any]:
         cluster = import_cluster(document | {"clock": {"kind": "virtual", "speed": SPEED}})
         open_market(cluster, policy="dps")
     users = [User.objects.create(username=f"client-{i + 1}") for i in range(CLIENTS)]
-    return {"markets": names, "tokens": [Token.objects.create(user=user).key for user in users]}
+    return {"markets": names, "tokens": [issue(user, NewToken("test")).text for user in users]}
 
 
 def _outcome(label: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from demo.world import market_of
 from tests.processes import ROOT
 
 PAGE = (ROOT / "docs/users/rest.md").read_text()
-TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in PAGE.split("```sh\n")[1:4])
+TOUR, WEIGHED, PLANNED, ISSUED = (part.split("```")[0] for part in PAGE.split("```sh\n")[1:5])
 
 
 @pytest.mark.thorough
@@ -21,9 +21,10 @@ def test_the_tour_runs_as_written(live_server: Any) -> None:
         market_of(scenario, seed=7)
     User.objects.create_user("bidder", password="as printed")
     env = {**os.environ, "BASE": f"{live_server.url}/api/v1", "PASSWORD": "as printed", "no_proxy": "*"}
-    tour = (TOUR + WEIGHED + PLANNED).replace("wait=5", "wait=1")  # nobody decides here
+    tour = (TOUR + WEIGHED + PLANNED + ISSUED).replace("wait=5", "wait=1")  # nobody decides here
     done = subprocess.run(["bash", "-ec", tour], env=env, capture_output=True, text=True, timeout=60)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers.pop()["results"]) == 3
     asked = TOUR.count("\nask ")
     plans = answers[asked + WEIGHED.count("\nweigh /") :]
     assert len(plans) == PLANNED.count("\nplan "), done.stdout + done.stderr

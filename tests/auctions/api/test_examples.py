@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
+from accounts.tokens import NewToken, issue
 from auctions.api.examples import BIDS, TOKEN
 from auctions.engine import decision_queue
 from auctions.engine.submission import submit_bid
@@ -44,6 +45,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
     decision_queue.process_pending(demo.pk)
     server = Server.objects.filter(cluster=demo.cluster)[0]
     names = {"{plan}": str(plan.pk), "{sequence}": str(promised.sequence), "{server}": server.name}
+    names["{token}"] = str(issue(User.objects.get(), NewToken("script")).token.pk)
     for path, method, operation in operations(document):
         if "requestBody" not in operation or operation["operationId"] == OF_PROGRAMS:
             continue
@@ -57,7 +59,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             answer = getattr(client, method)(address, example["value"], format="json")
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
-    assert taken == 37
+    assert taken == 39
     decision_queue.process_pending(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     states = {row["sequence"]: row["state"] for row in decided}

@@ -13,12 +13,13 @@ from django.core.management import call_command
 from django.db import connection
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
-from rest_framework.authtoken.models import Token
 from schemathesis.checks import CHECKS as CHECKS_BY_NAME
 from schemathesis.checks import load_all_checks
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
+from accounts.models import Token
+from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
@@ -43,6 +44,7 @@ from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds, some
 from tests.execution.rows import KEY, make_training
+from tests.rest import user_token
 from tests.studies.experiments.here import compute_here as compute_runs_here
 from tests.studies.plans.here import compute_here, ran
 
@@ -66,6 +68,9 @@ ATTEMPTS = 5
 SEED = choose_seed() if SOAK else 0
 """One for which these draws are enough."""
 
+SPARE = "spare"
+"""Name of tokens that no request is sent with."""
+
 ONCE = {f"{rows}_{deed}" for deed in ("cancel", "delete") for rows in ("plans", "plans_runs")}
 ONCE |= {f"counterfactuals_{deed}" for deed in ("cancel", "delete")}
 ONCE |= {
@@ -76,6 +81,7 @@ ONCE |= {
     "bids_withdraw",
     "experiments_cancel",
     "experiments_delete",
+    "tokens_delete",
     "traces_delete",
 }
 """Operations that are possible once for each thing there is."""
@@ -117,7 +123,12 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def headers_of(user: User | None) -> dict[str, str]:
-    return {} if user is None else {"Authorization": f"Token {Token.objects.create(user=user).key}"}
+    """The header of a token of the user, who has three more, which may be ended."""
+    if user is None:
+        return {}
+    for _ in range(3):
+        issue(user, NewToken(SPARE))
+    return {"Authorization": f"Token {user_token(user)}"}
 
 
 def knowing(document: Any) -> Any:
@@ -149,6 +160,7 @@ def knowing(document: Any) -> Any:
         "environment": {"enum": [{}, {"OMP_NUM_THREADS": "1"}]},
     }
     bodies["ProgramDefinitionIn"]["required"] = ["name", "arguments", "archive"]
+    bodies["NewTokenIn"]["properties"] |= {"name": {"enum": ["script"]}, "cluster": {"enum": ["lab", None]}}
     plan = bodies["PlanIn"]
     plan["properties"]["instance"] = {"enum": [TINY]}
     plan["properties"]["label"] = bid["label"]
@@ -174,13 +186,21 @@ def knowing(document: Any) -> Any:
     done, profiled, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
     first, *waiting = Counterfactual.objects.order_by("pk").values_list("pk", flat=True)
     bodies["CounterfactualIn"]["properties"]["parameters"] = {"enum": [{}]}
-    once = {"plan": others, "counterfactual": waiting, "experiment": more, "trace": []}
+    spare, *tokens = Token.objects.filter(name=SPARE).order_by("pk").values_list("pk", flat=True) or [10**12]
+    once: dict[str, list[Any]] = {
+        "token": tokens,
+        "plan": others,
+        "counterfactual": waiting,
+        "experiment": more,
+        "trace": [],
+    }
     names: dict[str, list[Any]] = {
         "plan": [done, profiled, *others, 10**12],
         "counterfactual": [first, *waiting, 10**12],
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
+        "token": [spare, 10**12],
         "program": [*Program.objects.values_list("pk", flat=True), 10**12],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],

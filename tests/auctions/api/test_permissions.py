@@ -10,6 +10,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from accounts.models import Token
+from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.models import Bid, Outage
 from execution.api.programs import SMALL_ZIP
@@ -34,9 +36,15 @@ from tests.studies.plans.here import compute_here
 ACTORS = ("alice", "olga", "charlie", "anonymous")
 ANYBODY_KNOWN = (200, 200, 200, 401)
 OF_THE_BID = (200, 200, 404, 401)
+OF_THE_USER = (200, 404, 404, 401)
 FOR_OPERATORS = (403, 200, 403, 401)
 RULES: dict[str, tuple[int, int, int, int]] = {
     "token": (400, 400, 400, 400),
+    "tokens_list": ANYBODY_KNOWN,
+    "tokens_create": (201, 201, 201, 401),
+    "tokens_read": OF_THE_USER,
+    "tokens_rotate": (201, 404, 404, 401),
+    "tokens_delete": (204, 404, 404, 401),
     "clusters_list": ANYBODY_KNOWN,
     "clusters_read": ANYBODY_KNOWN,
     "prices": ANYBODY_KNOWN,
@@ -115,6 +123,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
 SMALL = {"generator": "dps", "setting": {"jobs": 5, "servers": 2}}
 BODIES: dict[str, Any] = {
     "token": {"username": "alice", "password": "a guess"},
+    "tokens_create": {"name": "script", "scope": "bid"},
     "quote": body(),
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
@@ -127,7 +136,16 @@ BODIES: dict[str, Any] = {
     "experiments_create": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
 }
 SECRET = "a name only Alice uses"
-ROWS = (Program.objects, Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
+ROWS = (
+    Token.objects,
+    Program.objects,
+    Bid.objects,
+    Outage.objects,
+    Plan.objects,
+    Trace.objects,
+    Experiment.objects,
+    Run.objects,
+)
 
 
 @dataclass(frozen=True)
@@ -141,6 +159,7 @@ class World:
     trace: int
     experiment: int
     program: int
+    token: int
 
     def path(self, path: str, name: str) -> str:
         """The address of an operation on them."""
@@ -155,6 +174,7 @@ class World:
             "run": 1,
             "key": KEY,
             "program": self.program,
+            "token": self.token,
         }
         return path.format(**keys)
 
@@ -183,6 +203,7 @@ def world(kept_rows: None) -> World:
         trace=kept.pk,
         experiment=create_experiment(alice, request).pk,
         program=Program.objects.get().pk,
+        token=issue(alice, NewToken(SECRET)).token.pk,
     )
 
 

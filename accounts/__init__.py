@@ -1,0 +1,1 @@
+"""Tokens of users, and what each user may see and do."""
