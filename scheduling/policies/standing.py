@@ -106,7 +106,7 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
 
     Those tried longest ago come first, and of these the one that arrived first. So the order depends on nothing that a
     bidder states. Each owner has a number of tries of its own, so bids of others take no turn from an owner, and how
-    often a bid is tried tells nothing of them. Bids that have ended, or were decided in this slot, are left out.
+    often a bid is tried does not depend on them. Bids that have ended, or were decided in this slot, are left out.
 
     Examples
     --------
