@@ -193,7 +193,8 @@ def _tag(market: Market, request: Request) -> str:
     exact = publications.sees_all(market, user_of(request))
     bound = market_readings.bound(market) if exact else None
     certified = None if bound is None else bound.computed_at.timestamp()
-    parts = (market.version, market_snapshot(market).moment.now, market.is_open, exact, certified)
+    withdrawals = publications.unrecorded_withdrawals(market, user_of(request))
+    parts = (market.version, withdrawals, market_snapshot(market).moment.now, market.is_open, exact, certified)
     return 'W/"' + "-".join(str(part) for part in parts) + '"'
 
 

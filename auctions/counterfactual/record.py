@@ -202,6 +202,9 @@ class Record:
             kinds = sorted(QUEUE_EVENTS - {EventKind.SUBMITTED})
             for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=state.bids):
                 state.apply(event)
+            for event in self.rows().filter(version__lt=version, payload__has_key="withdrawn"):
+                for number in event.payload["withdrawn"]:
+                    state.withdraw(number, event)
         return state
 
     def _let_stand(self, state: ReplayedMarket, version: int) -> None:

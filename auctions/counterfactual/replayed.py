@@ -160,6 +160,13 @@ class ReplayedMarket(Replaying):
                 self._since = event.slot - 1
         return super().apply(event)
 
+    def withdraw(self, number: int, event: Event) -> None:
+        """Withdraw a bid that stood in the record, unless the other policy has admitted it."""
+        super().withdraw(number, event)
+        outcome = self.outcomes.get(str(number))
+        if outcome is not None and not (self.other is not None and outcome.admitted):
+            outcome.end(BidState.WITHDRAWN, event.payload["now"])
+
     def _decided_otherwise(self, event: Event, bid_id: int) -> bool:
         """Return whether an event cannot happen here because the other policy decided the bid before.
 

@@ -135,9 +135,23 @@ def end(bids: Sequence[Bid]) -> None:
         Bid.objects.filter(pk__in=[bid.pk for bid in bids]).update(state=BidState.REJECTED)
 
 
-def withdraw(bid: Bid) -> None:
-    """Withdraw a bid that is not decided, or that stands."""
-    _move(bid, BidState.WITHDRAWN)
+def withdraw(bid: Bid) -> bool:
+    """Withdraw a bid that is not decided, or that stands; return whether it stood.
+
+    Then it has no event of its own: `recorded_withdrawals` gives it to the event of the next slot.
+    """
+    stood = Bid.objects.filter(pk=bid.pk, state=BidState.STANDING).exists()
+    _move(bid, BidState.WITHDRAWN, unrecorded_withdrawal=stood)
+    return stood
+
+
+def recorded_withdrawals(market: Market) -> list[int]:
+    """Return the numbers of the standing bids withdrawn since the last slot began; the caller's event names them."""
+    bids = Bid.objects.filter(market=market, unrecorded_withdrawal=True)
+    numbers = _sequences(bids)
+    if numbers:
+        bids.update(unrecorded_withdrawal=False)
+    return numbers
 
 
 def quarantine(bid: Bid) -> None:

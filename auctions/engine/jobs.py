@@ -13,12 +13,16 @@ from scheduling.model.types import Json
 
 
 def withdraw_bid(bid: Bid) -> Bid:
-    """Withdraw a waiting, standing or quarantined bid; raises WrongState if it is in another state."""
+    """Withdraw a waiting, standing or quarantined bid; raises WrongState if it is in another state.
+
+    The withdrawal of a standing bid is named in the event of the next slot. An event of its own would raise the
+    market's version when nothing else happens, and others would see that a bid stood.
+    """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
-        transitions.withdraw(bid)
-        record(market, EventKind.WITHDRAWN, moment, bid=bid)
-        save_counters(market)
+        if not transitions.withdraw(bid):
+            record(market, EventKind.WITHDRAWN, moment, bid=bid)
+            save_counters(market)
     return bid
 
 

@@ -63,6 +63,9 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
         if unpriced is not None:
             payload["unpriced"] = True
+        withdrawn = transitions.recorded_withdrawals(market)
+        if withdrawn:
+            payload["withdrawn"] = withdrawn
         turn, bids = standing.take_turn(market, book, moment, before=before)
         payload |= turn.payload()
         event = record(market, EventKind.SLOT, moment, payload=payload)

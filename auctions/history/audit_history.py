@@ -70,7 +70,7 @@ def states_follow_events(market: Market) -> list[str]:
     problems += [
         f"bid {bid.sequence} is {bid.state}; its events leave it {state.states.get(bid.pk, 'unknown')}"
         for bid in state.bids.values()
-        if state.states.get(bid.pk) != bid.state
+        if state.states.get(bid.pk) != (BidState.STANDING if bid.unrecorded_withdrawal else bid.state)
     ]
     problems += [
         f"bid {bid.sequence} ended in slot {bid.ended_slot}; no event says so"
@@ -128,6 +128,11 @@ class _RecordedState:
         completed = self._move(BidState.RUNNING, BidState.COMPLETED, {pk: end for pk, (_, end) in windows.items()})
         if (event.payload["running"], event.payload["completed"]) != (running, completed):
             yield f"it should say that {running} began and {completed} were completed"
+        for number in event.payload.get("withdrawn", ()):
+            pk = self._keys.get(number, 0)
+            if self.states.get(pk) != BidState.STANDING:
+                yield f"bid {number} is withdrawn; it was {self.states.get(pk, 'not there')} before"
+            self.states[pk] = BidState.WITHDRAWN
         for number in event.payload.get("standing", {}).get("ended", ()):
             yield from self._ends(event, number)
 

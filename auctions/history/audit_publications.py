@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
-from auctions.models import Event, EventKind, Market, Publication
+from auctions.history.audit_rows import withdrawn_versions
+from auctions.models import Bid, Event, EventKind, Market, Publication
 from auctions.readings.publications import LEAST_OWNERS
 
 TOLERANCE = 1e-7
@@ -16,7 +17,7 @@ class _Sums:
     """Counts and sums of the events up to one version."""
 
     admitted: int = 0
-    rejected: set[int] = field(default_factory=set)
+    rejected: set[int | None] = field(default_factory=set)
     """Keys of the bids that were rejected; standing ones count, too."""
     revenue: float = 0.0
     values: dict[int, float] = field(default_factory=dict)
@@ -53,9 +54,13 @@ def figures_match(market: Market) -> list[str]:
 def _problems(market: Market) -> Iterator[str]:
     events = Event.objects.filter(market=market, bid__isnull=False).order_by("version").select_related("bid")
     sums, left = _Sums(), list(events)[::-1]
+    keys = dict(Bid.objects.filter(market=market).exclude(stands_until=None).values_list("sequence", "pk"))
+    withdrawn = [(keys.get(number), version) for number, version in withdrawn_versions(market)][::-1]
     for row in Publication.objects.filter(market=market):
         while left and left[-1].version <= row.version:
             sums.take(left.pop())
+        while withdrawn and withdrawn[-1][1] <= row.version:
+            sums.rejected.discard(withdrawn.pop()[0])
         expected = {
             "admitted": sums.admitted,
             "rejected": len(sums.rejected),

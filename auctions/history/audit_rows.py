@@ -112,6 +112,8 @@ def bids_accounted_for(market: Market) -> list[str]:
     states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
     kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
     kinds[EventKind.REJECTED] = kinds.get(EventKind.REJECTED, 0) + len(ended_versions(market))
+    unrecorded = Bid.objects.filter(market=market, unrecorded_withdrawal=True).count()
+    kinds[EventKind.WITHDRAWN] = kinds.get(EventKind.WITHDRAWN, 0) + len(withdrawn_versions(market)) + unrecorded
     expected = {
         "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
         "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
@@ -194,6 +196,13 @@ def one_receipt_each(market: Market) -> list[str]:
         elif expected and versions[pk] != receipts[pk]:
             problems.append(f"bid {sequence}: receipt of version {receipts[pk]}, event of version {versions[pk]}")
     return problems
+
+
+def withdrawn_versions(market: Market) -> list[tuple[int, int]]:
+    """Return the numbers of bids that were withdrawn while they stood, with the versions of the events naming them."""
+    slots = Event.objects.filter(market=market, kind=EventKind.SLOT, payload__has_key="withdrawn")
+    rows = slots.order_by("version").values_list("version", "payload__withdrawn")
+    return [(number, version) for version, numbers in rows for number in numbers]
 
 
 def ended_versions(market: Market) -> list[tuple[int, int]]:

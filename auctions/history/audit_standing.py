@@ -51,6 +51,8 @@ class _Standing:
                 yield from self._turn(event)
 
     def _turn(self, event: Event) -> Iterator[str]:
+        for number in event.payload.get("withdrawn", ()):
+            self._now.pop(number, None)
         turn, now = event.payload.get("standing", {"tried": [], "ended": []}), event.payload.get("now", 0)
         due = [one for one in self._now.values() if not self._posts_prices or one.until < now]
         due = sorted(due, key=attrgetter("until", "number"))[:ENDED_AT_ONCE]

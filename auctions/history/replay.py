@@ -292,6 +292,8 @@ class Replaying:
                 self._book = rebased.book
                 return self._step(event, rebased.moves, rebased.failed)
             case EventKind.SLOT:
+                for number in event.payload.get("withdrawn", ()):
+                    self.withdraw(number, event)
                 return self._slots_pass(event)
             case EventKind.CANCELLED | EventKind.FAILED | EventKind.COMPLETED if bid is not None:
                 return self._step(event, self.ended(self.at(event.slot), bid, event))
@@ -316,6 +318,10 @@ class Replaying:
                 self.standing.quarantine(number)
             case EventKind.RETRIED:
                 self.standing.retry(number)
+
+    def withdraw(self, number: int, event: Event) -> None:
+        """Remove a standing bid that the event of a slot names as withdrawn."""
+        self.standing.remove(number)
 
     def _slots_pass(self, event: Event) -> Step:
         book = self.at(event.payload.get("now", event.slot + 1))

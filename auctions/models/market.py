@@ -137,6 +137,10 @@ class Bid(models.Model):
         null=True, help_text="First slot on sale when a standing bid was last tried, or was rejected first."
     )
     tries = models.PositiveIntegerField(default=0, help_text="How often it was tried again after its first rejection.")
+    unrecorded_withdrawal = models.BooleanField(
+        default=False,
+        help_text="Whether it was withdrawn while it stood, and the event of the next slot is still to name it.",
+    )
     value = models.FloatField(null=True, help_text="Value at the granted completion.")
     payment = models.FloatField(null=True)
     start_slot = models.BigIntegerField(null=True, help_text="None while no start is planned.")
@@ -169,6 +173,10 @@ class Bid(models.Model):
                 condition=Q(stands_until__isnull=True, tried_slot__isnull=True, tries=0)
                 | Q(stands_until__isnull=False, tried_slot__gte=F("arrival_slot")),
                 name="bid_tried_if_it_stands",
+            ),
+            CheckConstraint(
+                condition=Q(unrecorded_withdrawal=False) | Q(state=BidState.WITHDRAWN, stands_until__isnull=False),
+                name="bid_withdrawn_while_it_stood",
             ),
             CheckConstraint(
                 condition=Q(value__isnull=False, payment__isnull=False) | ~Q(state__in=sorted(ADMITTED)),
@@ -214,6 +222,7 @@ class Bid(models.Model):
                 fields=["market", "stands_until", "sequence"], condition=Q(state=BidState.STANDING), name="bid_by_end"
             ),
             Index(fields=["market", "owner", "-sequence"], name="bid_by_owner"),
+            Index(fields=["market"], condition=Q(unrecorded_withdrawal=True), name="bid_unrecorded_withdrawal"),
         ]
 
     def __str__(self) -> str:
@@ -328,9 +337,11 @@ class Event(models.Model):
     jobs whose promise was broken by it. For each of these jobs a `failed` event follows, whose `by` is the version of
     the `inventory` event. `policy` holds the policy's name and parameters. `slot` holds the sequence numbers of the
     jobs that began and completed, and under `standing` the turn of standing bids (`auctions.engine.standing.Turn`),
-    whose admissions are the events that follow. A `completed` event ends a job before its last slot; `begun` is the
-    last slot that had begun. Under a policy that plans, `moves` holds the new schedules of jobs from then on, in
-    positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what they held.
+    whose admissions are the events that follow. `withdrawn` names the standing bids that were withdrawn since the slot
+    before: they have no event of their own, which would show others that a bid stood. A `completed` event ends a job
+    before its last slot; `begun` is the last slot that had begun. Under a policy that plans, `moves` holds the new
+    schedules of jobs from then on, in positions of the inventory then in force. `plan_failed` says that the policy
+    failed; jobs then kept what they held.
     The field `slot` is the first slot that could still be traded; for a `slot` event, the last slot that began.
     """
 

@@ -43,15 +43,19 @@ number of standing bids falls when a bid becomes worthless to its owner: they ar
 """
 
 
-_summaries: Recent[tuple[UUID, int, int, int, bool], Summary] = Recent(64)
-"""Summaries by the market's token and version, the last slot that began, the first one on sale, and whether the figures
-are present ones.
+_summaries: Recent[tuple[UUID, int, int, int, int | None], Summary] = Recent(64)
+"""Summaries by the market's token and version, the last slot that began and the first one on sale. The last part is the
+number of unrecorded withdrawals if the figures are present ones, else None.
 """
 
 _LAST = Prepared(lambda market: Publication.objects.filter(market=market).order_by("-version")[:1], int)
 _OF_OTHERS = Prepared(
     lambda market, viewer: Bid.objects.filter(market=market).exclude(owner=viewer).order_by().values_list("pk")[:1],
     int,
+    int,
+)
+_UNRECORDED = Prepared(
+    lambda market: Bid.objects.filter(market=market, unrecorded_withdrawal=True).order_by().values_list("owner_id"),
     int,
 )
 
@@ -111,6 +115,15 @@ def sees_all(market: Market, viewer: User) -> bool:
     return is_operator(viewer) or not _OF_OTHERS(market.pk, viewer.pk)
 
 
+def unrecorded_withdrawals(market: Market, viewer: User) -> int:
+    """Return the number of withdrawals of standing bids that the viewer may read and no event records yet.
+
+    They change what the viewer reads and leave the market's version as it is. A bidder counts only their own.
+    """
+    owners = [owner for (owner,) in _UNRECORDED(market.pk)]
+    return len(owners) if owners and sees_all(market, viewer) else owners.count(viewer.pk)
+
+
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     """Return slot and figures of the last publication; before the first, those of the market when it opened, empty."""
     last = _LAST.first(market.pk)
@@ -133,7 +146,8 @@ def summary(market: Market, viewer: User) -> Summary:
     The certificate, the time of reading and whether the market is open change without a new version.
     """
     seen, present = market_snapshot(market), sees_all(market, viewer)
-    key = (seen.market.token, seen.market.version, seen.moment.slot, seen.moment.now, present)
+    withdrawals = unrecorded_withdrawals(market, viewer) if present else None
+    key = (seen.market.token, seen.market.version, seen.moment.slot, seen.moment.now, withdrawals)
     found = _summaries.made_once(
         key, lambda: market_readings.summary(market, published=None if present else _latest(market))
     )

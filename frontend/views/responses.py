@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils.cache import patch_cache_control
 
 from auctions.models import Market
-from auctions.readings.publications import sees_all
+from auctions.readings.publications import sees_all, unrecorded_withdrawals
 from auctions.state.market_snapshot import market_snapshot
 from cluster.database.prepared import Prepared
 from cluster.operators import is_operator
@@ -31,13 +31,15 @@ def unless_known(
 ) -> HttpResponse:
     """Return 304 if the viewer has this version of a market, or else the response; call it in a `market_view`.
 
-    The version is that of the market's data: its events, derived results, the slot and what the viewer may see; `more`
-    is what the response shows beyond that.
+    The version is that of the market's data: its events, withdrawals that none of them records yet, derived results,
+    the slot and what the viewer may see; `more` is what the response shows beyond that.
     """
     computed = _COMPUTED.first(market.pk)
     viewer, seen = viewer_of(request), market_snapshot(market)
     rights = (is_operator(viewer), sees_all(market, viewer))
-    return unless_tagged(request, (seen.market.version, computed, seen.moment.now, *rights, *more), build)
+    withdrawals = unrecorded_withdrawals(market, viewer)
+    parts = (seen.market.version, withdrawals, computed, seen.moment.now, *rights, *more)
+    return unless_tagged(request, parts, build)
 
 
 def unless_tagged(request: HttpRequest, parts: tuple[object, ...], build: Callable[[], HttpResponse]) -> HttpResponse:

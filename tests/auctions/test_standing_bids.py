@@ -211,6 +211,30 @@ def test_an_owner_withdraws_a_standing_bid_and_it_is_not_tried_again(market: Mar
     assert_sound(market)
 
 
+def test_the_event_of_the_next_slot_names_a_withdrawn_standing_bid_and_who_may_see_it_reads_it_at_once(
+    market: Market, alice: User, bob: User
+) -> None:
+    filled(market, alice)
+    bid, olga = stands(market, bob), make_operator()
+    market.refresh_from_db()
+    before = publications.summary(market, olga)
+    withdraw_bid(bid)
+    after = publications.summary(market, olga)
+    assert after.version == before.version
+    assert [(seen.standing, seen.withdrawn) for seen in (before, after)] == [(1, 0), (0, 1)]
+    assert [publications.unrecorded_withdrawals(market, who) for who in (alice, bob, olga)] == [0, 1, 1]
+    assert_sound(market)
+    pass_to(market, 1)
+    assert Event.objects.get(payload__has_key="withdrawn").payload["withdrawn"] == [bid.sequence]
+    assert publications.unrecorded_withdrawals(market, olga) == 0
+    assert_sound(market)
+    event = Event.objects.get(payload__has_key="withdrawn")
+    del event.payload["withdrawn"]
+    event.save()
+    broken = {found.check for found in audit_market(market) if not found.passed}
+    assert broken == {"every bid is accounted for", "states are what events made them"}
+
+
 def test_bids_have_their_turns_by_last_try_and_arrival_and_no_more_than_the_rule_says_at_once(
     market: Market, alice: User, bob: User
 ) -> None:

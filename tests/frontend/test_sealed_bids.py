@@ -29,7 +29,7 @@ from django.utils import timezone
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.totals import VALUE_KEPT
 from auctions.engine import decision_queue
-from auctions.engine.jobs import cancel_job
+from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
@@ -255,6 +255,18 @@ def standing_other(found: World, spy: Spy) -> None:
     spy.look("ended in one world")
 
 
+def withdrawn_other(found: World, spy: Spy) -> None:
+    """Bob's bid stands while the machines are sold. In one world he withdraws it."""
+    bid = found.bid("bob", standing=True)
+    assert bid.state == BidState.STANDING
+    spy.look("stands", only=FIGURES)
+    if found.stated["carol"] > 0:
+        withdraw_bid(bid)
+    spy.look("withdrawn in one world")
+    found.pass_to(2)
+    spy.look("a slot later", only=FIGURES)
+
+
 def published_sums(found: World, spy: Spy) -> None:
     """Bids of five owners are admitted and published; one is cancelled; five more are published."""
     for slot in (1, 2):
@@ -312,6 +324,23 @@ def test_worlds_in_which_a_standing_bid_of_another_ends_sooner_or_later_look_the
 def _ended(found: World, spy: Spy) -> str:
     standing_other(found, spy)
     return Bid.objects.get(owner=found.people["bob"]).state
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices"], 1))
+def test_worlds_in_which_another_withdraws_a_standing_bid_or_does_not_look_the_same(
+    people: dict[str, User], client: Client, policy: str
+) -> None:
+    ends: list[str] = []
+
+    def course(found: World, spy: Spy) -> None:
+        withdrawn_other(found, spy)
+        ends.append(Bid.objects.get(owner=found.people["bob"]).state)
+
+    stated: list[dict[str, float]] = [{"bob": 20.0, "carol": 0.0}, {"bob": 20.0, "carol": 1.0}]
+    one, other = seen(people, client, policy, course, *stated, before=sold_out)
+    assert ends == [BidState.STANDING, BidState.WITHDRAWN]
+    assert_same(one.read, other.read)
 
 
 @pytest.mark.soak

@@ -129,7 +129,7 @@ def test_a_chart_is_fetched_again_only_when_the_market_moved(
 
 @pytest.mark.parametrize(
     ("path", "most"),
-    [(f"{HOME}version", 10), ("/api/v1/clusters/lab/summary", 11), ("/api/v1/clusters/lab/bids/1", 11)],
+    [(f"{HOME}version", 11), ("/api/v1/clusters/lab/summary", 12), ("/api/v1/clusters/lab/bids/1", 11)],
 )
 def test_what_is_known_already_takes_few_queries(
     market: Market, alice: User, as_alice: Client, path: str, most: int, django_assert_max_num_queries: Any
