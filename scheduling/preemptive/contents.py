@@ -13,7 +13,7 @@ from scheduling.preemptive import kernel
 from scheduling.preemptive.kernel import CLOCK, NONE
 from scheduling.preemptive.state import State
 from scheduling.preemptive.storage import Stored, room
-from scheduling.preemptive.workers import LATEST, TICKS, Task, Workers
+from scheduling.preemptive.workers import LATEST, NOTHING, TICKS, Saving, Task, Workers
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class JobFacts:
     order: int
     waiting: int
     """Chunks that are neither complete nor in a queue."""
-    saving: int
-    """Ticks that the edge, if idle, saves over the cloud."""
+    saving: Saving
+    """The time that an idle edge would save it over the cloud."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Contents:
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""
-        self._saving, self._saving_work = 0, 0
+        self._saving = NOTHING
         self._stored = Stored(len(inventory.servers))
         self._asked: tuple[Bid, int, Task | None] | None = None
         """The last newcomer that was asked for: it is dispatched, then sent."""
@@ -127,12 +127,15 @@ class Contents:
         return len(self._known)
 
     @property
-    def savings(self) -> tuple[int, int]:
-        """Return two sums over the jobs here that an idle edge would complete before the cloud, ticks.
+    def saving(self) -> Saving:
+        """Return sums over the jobs here that an idle edge would complete before the cloud."""
+        return self._saving
 
-        What it would save each, and the work of each on one worker.
-        """
-        return self._saving, self._saving_work
+    @property
+    def since(self) -> int:
+        """Return the slot in which the first of the jobs here arrived, in the order of joining; now without jobs."""
+        first = next(iter(self._known.values()), None)
+        return self.now if first is None else first.bid.arrival
 
     def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
         """Return the sort key of the job: D p0 plus the handicap in ticks, then the order of joining."""
@@ -191,9 +194,8 @@ class Contents:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         self._work += bid.chunks * task.each
-        saving = 0 if task.worker == NONE else self.workers.saving(bid.chunks, task, self.delays(bid))
-        self._saving += saving
-        self._saving_work += bid.chunks * task.each if saving else 0
+        saving = NOTHING if task.worker == NONE else self.workers.saving(bid.chunks, task, self.delays(bid))
+        self._saving = self._saving.plus(saving)
         known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=waiting, saving=saving)
         self._next_order = max(self._next_order, order + 1)
         return known
@@ -206,6 +208,5 @@ class Contents:
         known = self._known.pop(job)
         self._stored.forget(job, size=known.bid.chunk_size)
         self._work -= known.bid.chunks * known.task.each
-        self._saving -= known.saving
-        self._saving_work -= known.bid.chunks * known.task.each if known.saving else 0
+        self._saving = self._saving.plus(known.saving, -1)
         self._state.unused.append(known.number)

@@ -13,8 +13,12 @@ from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.workers import Task
 
 RULES = ("marginal", "jobmax", "paper", "cloud", "edge")
-ENOUGH = 20
-"""Jobs from which the price of the edge's work is learned; fewer say less about those that come."""
+ENOUGH = 5
+"""Jobs from which the price of the edge's work is learned; fewer say little about those that come."""
+HEAVY = 3
+"""Ratio of coming work to what the workers can do from which the price does not rise much more."""
+HEAD_START = 40
+"""The first job here counts as this part of a mean time in the cloud earlier: a rate of arrivals needs some time."""
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 UNLIMITED: Ints = np.zeros(0, dtype=np.int64)
 """Storage of servers without limits, for kernels."""
@@ -62,6 +66,8 @@ class _Edge(NamedTuple):
     """D x Q of a first chunk at each (eq. 5), ticks."""
     last: int
     """Greatest rank in their queues."""
+    backlog: int
+    """Sum of `everything`."""
 
 
 class _Cloud(NamedTuple):
@@ -166,28 +172,20 @@ def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, room:
     """Give each chunk to the worker that completes it first, after `ahead` ticks of work; None without storage."""
     order, ends = np.empty(chunks, dtype=np.int64), np.empty(chunks)
     counts = np.zeros(len(ahead), dtype=np.int64)
-    before = edge.delay + ahead
-    keys = (before + task.each).astype(np.float64)
-    if kernel.place(keys, task.each, edge.workers, server, _space(room), np.inf, order, ends, counts):
+    last = kernel.pack(edge.delay, ahead, task.each, edge.workers, server, _space(room), order, ends, counts)
+    if last == kernel.NONE:
         return None
     used = counts.nonzero()[0]
-    return _Packed(order, used, counts[used], ends, int((before[used] + counts[used] * task.each).max()))
+    return _Packed(order, used, counts[used], ends, last)
 
 
 def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, room: Ints | None) -> Dispatch:
     """Choose what adds least to the times of all jobs: the edge by rank, the edge behind all others, or the cloud.
 
-    All of it is compared in whole ticks times `unit`. The work of the edge has a price: what the edge could save the
-    jobs that are here now for a tick of work, in the mean; half of it if the edge is idle, and one and a half times
-    as much if its work lasts until the job would be complete in the cloud. With fewer than `ENOUGH` jobs the price is
-    proportionally lower.
+    The work of the edge has a price. All of it is compared in whole ticks times `unit`.
     """
-    away, work = cloud.delay + task.alone, bid.chunks * task.each
-    capacity = max(1, len(edge.workers)) * away
-    saving, saving_work = queues.savings
-    unit = 2 * max(1, saving_work) * capacity * ENOUGH
-    price = min(queues.present, ENOUGH) * saving * work * (capacity + 2 * int(edge.everything.sum()) + work)
-    server = queues.workers.server
+    away, server = cloud.delay + task.alone, queues.workers.server
+    price, unit = _price(bid.chunks * task.each, max(1, len(edge.workers)) * away, edge.backlog, queues)
     least, best, handicap, grown = away * unit, None, task.handicap, 0
     first = _pack(edge, edge.ahead, task, bid.chunks, server, room)
     if first is not None and first.completion * unit + price < least:
@@ -212,6 +210,25 @@ def _marginal(bid: Bid, task: Task, queues: Queues, edge: _Edge, cloud: _Cloud, 
         handicap=handicap,
         alpha=best.ends / (bid.chunks * queues.ticks),
     )
+
+
+def _price(work: int, capacity: int, backlog: int, queues: Queues) -> tuple[int, int]:
+    """Return the price of `work` ticks of the edge, ticks, as numerator and denominator.
+
+    A tick of work costs what the edge could save the jobs that are here now by it, in the mean, times half of (load +
+    `HEAVY` r / (`HEAVY` + r)). Load is `backlog` and half of the work over `capacity`, which is what the workers of the
+    type can do until the job would be complete in the cloud. r is the work of the jobs here that the edge could save
+    time over what all workers can do in the time in which such jobs came: since the first of the jobs here, and at most
+    their mean time in the cloud. If only n < `ENOUGH` jobs are here, the price is multiplied by (n / `ENOUGH`)^2.
+    """
+    here = queues.saving
+    elapsed = (queues.now - queues.since) * queues.ticks
+    comes = here.work * here.jobs * HEAD_START
+    served = len(queues.workers) * min(HEAD_START * here.cloud, HEAD_START * here.jobs * elapsed + here.cloud)
+    whole = max(1, HEAVY * served + comes)
+    load = (2 * backlog + work) * whole + 2 * capacity * HEAVY * comes
+    price = min(queues.present, ENOUGH) ** 2 * here.sooner * work * load
+    return price, 4 * ENOUGH**2 * max(1, here.work) * capacity * whole
 
 
 def _space(room: Ints | None) -> Ints:
@@ -249,7 +266,7 @@ def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
     delay = queues.delays(bid)[queues.workers.server[workers]] * queues.ticks
     ahead, everything = np.empty_like(workers), np.empty_like(workers)
     harm, keys, state, now = np.empty(len(workers)), np.empty(len(workers)), queues.state, queues.now * queues.ticks
-    last = kernel.outlooks(
+    last, backlog = kernel.outlooks(
         workers,
         now,
         delay,
@@ -263,4 +280,4 @@ def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
         everything,
         keys,
     )
-    return _Edge(workers, delay, ahead, harm, everything, keys, last)
+    return _Edge(workers, delay, ahead, harm, everything, keys, last, backlog)

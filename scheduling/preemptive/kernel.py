@@ -261,18 +261,21 @@ def outlooks(
     harm: Floats,
     everything: Ints,
     keys: Floats,
-) -> int:
-    """Compute `outlook` for every candidate, each after its own delay; return the greatest rank in their queues.
+) -> tuple[int, int]:
+    """Compute `outlook` for every candidate, each after its own delay.
 
-    `keys` are D x Q of the first of `chunks` chunks that take `each` ticks (eq. 5), in ticks.
+    `keys` are D x Q of the first of `chunks` chunks that take `each` ticks (eq. 5), in ticks. Return the greatest rank
+    in their queues, and the sum of `everything`.
     """
-    rows, work, greatest = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64), 0
+    rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
+    greatest, total = 0, 0
     for i in range(len(candidates)):
         at = now + delay[i]
         ahead[i], harm[i], everything[i], last = outlook(candidates[i], at, rank, workers, blocks, rows, work)
         keys[i] = rounded((delay[i] + ahead[i] + each) + harm[i] * float(each * chunks))
         greatest = max(greatest, last)
-    return greatest
+        total += everything[i]
+    return greatest, total
 
 
 @kernel
@@ -396,6 +399,35 @@ def place(
         key[i] += each
         _sift(heap, n, 0, key)
     return 0
+
+
+@kernel
+def pack(
+    delay: Ints,
+    ahead: Ints,
+    each: int,
+    candidates: Ints,
+    server: Ints,
+    room: Ints,
+    chosen: Ints,
+    ends: Floats,
+    counts: Ints,
+) -> int:
+    """Give chunks one by one to the candidate that completes them first, as in `place`.
+
+    A candidate begins after `delay` and `ahead` ticks; `ends` are the chunks' completions. Return the last of them, or
+    NONE if some chunk has no place.
+    """
+    keys = np.empty(len(delay))
+    for i in range(len(delay)):
+        keys[i] = float(delay[i] + ahead[i] + each)
+    if place(keys, each, candidates, server, room, np.inf, chosen, ends, counts) > 0:
+        return NONE
+    last = 0
+    for i in range(len(delay)):
+        if counts[i] > 0:
+            last = max(last, delay[i] + ahead[i] + counts[i] * each)
+    return last
 
 
 @kernel

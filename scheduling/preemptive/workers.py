@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,6 +47,30 @@ class Task:
     def with_handicap(self, handicap: int) -> "Task":
         """Return the same task with another handicap."""
         return replace(self, rank=self.rank - self.handicap + handicap, handicap=handicap)
+
+
+class Saving(NamedTuple):
+    """Jobs that an idle edge would complete before the cloud, and sums over them, ticks."""
+
+    jobs: int
+    sooner: int
+    """Ticks by which each would be complete sooner than in the cloud."""
+    work: int
+    """Work on one worker."""
+    cloud: int
+    """Time from arrival to completion in the cloud."""
+
+    def plus(self, other: "Saving", sign: int = 1) -> "Saving":
+        """Return the sums over both; with -1, without the other's."""
+        return Saving(
+            self.jobs + sign * other.jobs,
+            self.sooner + sign * other.sooner,
+            self.work + sign * other.work,
+            self.cloud + sign * other.cloud,
+        )
+
+
+NOTHING = Saving(0, 0, 0, 0)
 
 
 class Workers:
@@ -100,11 +125,10 @@ class Workers:
         each = max(1, _ceil(bid.epochs * bid.minibatches * self.ticks, step))
         return Task.of(bid, worker, each, self.ticks, handicap)
 
-    def saving(self, chunks: int, task: Task, delay: Ints) -> int:
-        """Return how many ticks sooner a job would be complete at the edge than in the cloud, alone and at its best.
+    def saving(self, chunks: int, task: Task, delay: Ints) -> Saving:
+        """Return what the edge saves a job over the cloud, alone and at its best; NOTHING if the cloud is no later.
 
-        At the edge its chunks are dealt evenly to all workers of its type, all as near as the nearest. 0 if the cloud
-        is no later, or if there is none.
+        At the edge its chunks are dealt evenly to all workers of its type, all as near as the nearest.
 
         Parameters
         ----------
@@ -118,10 +142,11 @@ class Workers:
         hosts = self.hosts[task.worker]
         clouds = [int(delay[s]) for s in self.clouds.tolist() if self.count[s, task.worker] >= chunks]
         if not len(hosts) or not clouds:
-            return 0
-        away = min(clouds) * self.ticks + task.alone
+            return NOTHING
+        cloud = min(clouds) * self.ticks + task.alone
         rounds = -(-chunks // len(self.of_type[task.worker]))
-        return max(0, away - int(delay[hosts].min()) * self.ticks - rounds * task.each)
+        sooner = cloud - int(delay[hosts].min()) * self.ticks - rounds * task.each
+        return Saving(1, sooner, chunks * task.each, cloud) if sooner > 0 else NOTHING
 
     def ps_type(self, bid: Bid) -> int:
         """Return the type of parameter server that the job uses."""

@@ -219,17 +219,8 @@ def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -
 
 def marginal(cluster: Cluster, job: dict[str, Any], before: Times, everything: Times, *, limited: bool) -> Plan:
     """The least growth of all completions and price: by rank, behind all others, or in the cloud."""
-    n, p0, away = job["D"], number(job["p0"]), number(job["delta_cloud"]) + number(job["p1"])
-    present = [other for name, other in cluster.jobs.items() if name in cluster.sent and cluster.there(name)]
-    savings = [(saving(cluster, other), other["D"] * number(other["p0"])) for other in present]
-    work_of_savers = sum(amount for saved, amount in savings if saved > 0)
-    price = Fraction(0)
-    if work_of_savers and before:
-        density = sum((saved for saved, _ in savings), Fraction(0)) / work_of_savers
-        backlog = sum(everything[w] - number(job["delta"][cluster.workers[w][0]]) for w in before)
-        mine = n * p0
-        load = (backlog + mine / 2) / (len(before) * away)
-        price = min(Fraction(1), Fraction(len(present), 20)) * density * mine * (Fraction(1, 2) + load)
+    n, away = job["D"], number(job["delta_cloud"]) + number(job["p1"])
+    price = price_of_work(cluster, job, before, everything)
     waiting = [c for w in before for c in cluster.chunks[w] if c.done is None]
     last = max((c.rank for c in waiting), default=Fraction(0))
     in_cloud: Plan = ([-1] * n, True, [away / n] * n)
@@ -248,6 +239,27 @@ def marginal(cluster: Cluster, job: dict[str, Any], before: Times, everything: T
     if behind:
         cluster.behind[job["id"]] = last
     return best
+
+
+def price_of_work(cluster: Cluster, job: dict[str, Any], before: Times, everything: Times) -> Fraction:
+    """The mean saving for the work of the jobs here, by how much waits and how much comes."""
+    present = [other for name, other in cluster.jobs.items() if name in cluster.sent and cluster.there(name)]
+    savers = [other for other in present if saving(cluster, other) > 0]
+    if not savers or not before:
+        return Fraction(0)
+    work_of_savers: Fraction = sum(other["D"] * number(other["p0"]) for other in savers)
+    density = sum((saving(cluster, other) for other in savers), Fraction(0)) / work_of_savers
+    away = number(job["delta_cloud"]) + number(job["p1"])
+    waits = sum(everything[w] - number(job["delta"][cluster.workers[w][0]]) for w in before)
+    mine = job["D"] * number(job["p0"])
+    load = (waits + mine / 2) / (len(before) * away)
+    mean = sum(number(other["delta_cloud"]) + number(other["p1"]) for other in savers) / len(savers)
+    first = next(cluster.jobs[name] for name in cluster.sent if cluster.there(name))
+    span = min(mean, cluster.now - number(first["r"]) + mean / 40)
+    comes = work_of_savers / (len(cluster.workers) * span)
+    enough = min(Fraction(1), Fraction(len(present), 5))
+    price: Fraction = enough * enough * density * mine * (load + 3 * comes / (3 + comes)) / 2
+    return price
 
 
 def saving(cluster: Cluster, job: dict[str, Any]) -> Fraction:
