@@ -14,6 +14,7 @@ from auctions.models import Market
 from frontend.views.charts import CHARTS
 from frontend.views.events import read_mark
 from tests.auctions.worlds import body
+from web.logs import HEADER
 
 OWN, ANOTHERS = "own", "another's"
 VALUES: Final[dict[str, tuple[str, ...]]] = {
@@ -27,7 +28,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "program": ("train",),
 }
 """What stands for a part of an address, if it is not the number of a row."""
-NUMBERED: Final = ("sequence", "number", "plan", "trace", "experiment", "counterfactual", "run")
+NUMBERED: Final = ("sequence", "number", "plan", "token", "trace", "experiment", "counterfactual", "run")
 """Parts of addresses that number rows: the bidder's own, another's, and one that there is not."""
 TABLES: Final = {
     "plan_csv": ("helpers", "clients", "schedule", "course"),
@@ -54,6 +55,8 @@ CHOICES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 """What may be chosen of a chart, by its name, at addresses of charts: each reads only what is chosen of itself."""
 ELSEWHERE: Final = ("admin:", "api-docs", "api-schema")
 """Not of a market: the admin, which a bidder does not enter, and documents made from the code alone."""
+BY_CHANCE: Final = ("Set-Cookie", "Expires", HEADER)
+"""Headers that differ from answer to answer: times, and the id of the request."""
 CSRF: Final = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]+"')
 QUOTED: Final = (body(50.0), body(0.001), body(500.0, epochs=5), body(1.0, epochs=30))
 
@@ -145,5 +148,5 @@ class Spy:
 
 def _plain(answer: Any) -> Any:
     content = CSRF.sub(b"", b"".join(answer) if answer.streaming else answer.content)
-    headers = {key: value for key, value in answer.headers.items() if key not in ("Set-Cookie", "Expires")}
+    headers = {key: value for key, value in answer.headers.items() if key not in BY_CHANCE}
     return answer.status_code, headers, content
