@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Ints
@@ -15,6 +16,43 @@ WORTH: Final = 0.01
 """Least share of its stated value that a job has to be worth to count as wanted."""
 
 
+class IdleGpus:
+    """The GPUs of a whole cluster that no job holds, slot by slot, after a replay."""
+
+    def __init__(self, run: Simulation, traced: TracedBids, inventory: Inventory, *, slot_s: int) -> None:
+        self.jobs = {job.bid.id: job for job in (*run.done.values(), *run.book.jobs.values())}
+        """Jobs that were admitted, by bid id."""
+        self.lengths = {bid.id: max(1, math.ceil(traced.runs_s[bid.id] / slot_s)) for bid in traced.bids}
+        """Slots of a whole run on a job's own GPUs, by bid id."""
+        lasts = [*(p.end for job in self.jobs.values() for p in job.held), *(bid.arrival for bid in traced.bids)]
+        self.end = max(lasts, default=0) + max(self.lengths.values(), default=0)
+        """A slot after which nothing is held and every rejected job could have run."""
+        self.free = np.full(self.end, int(inventory.capacity[:, 0].sum()))
+        """Idle GPUs of each slot."""
+        for job in self.jobs.values():
+            for p in job.held:
+                if p.role is Role.WORKER:
+                    self.free[p.start : p.end] -= p.count
+
+    def take(self, bid: Bid) -> int | None:
+        """Hold the first slots, before its own first one if it has any, that have room for a job's whole run.
+
+        Returns
+        -------
+        int or None
+            The slot at which the job would be complete; None if no slots have room, or if it would then be worth less
+            than `WORTH` of what it states.
+        """
+        slots = self.lengths[bid.id]
+        held = self.jobs[bid.id].held if bid.id in self.jobs else ()
+        began = held[0].start if held else self.end
+        at = _first_fit(self.free[bid.arrival : began], bid.chunks, slots)
+        if at is None or bid.utility.at(at + slots) < WORTH * bid.utility.value:
+            return None
+        self.free[bid.arrival + at : bid.arrival + at + slots] -= bid.chunks
+        return bid.arrival + at + slots
+
+
 def idle_while_wanted(run: Simulation, traced: TracedBids, inventory: Inventory, *, slot_s: int) -> int:
     """Return the GPU-slots that were idle while a job would have fitted into them and been worth running.
 
@@ -23,26 +61,8 @@ def idle_while_wanted(run: Simulation, traced: TracedBids, inventory: Inventory,
     is worth at least `WORTH` of what it states. GPUs are counted for the whole cluster. What one job takes is no longer
     idle for the next.
     """
-    jobs = {job.bid.id: job for job in (*run.done.values(), *run.book.jobs.values())}
-    lengths = {bid.id: max(1, math.ceil(traced.runs_s[bid.id] / slot_s)) for bid in traced.bids}
-    lasts = [*(p.end for job in jobs.values() for p in job.held), *(bid.arrival for bid in traced.bids)]
-    end = max(lasts, default=0) + max(lengths.values(), default=0)
-    free = np.full(end, int(inventory.capacity[:, 0].sum()))
-    for job in jobs.values():
-        for p in job.held:
-            if p.role is Role.WORKER:
-                free[p.start : p.end] -= p.count
-    total = 0
-    for bid in traced.bids:
-        slots = lengths[bid.id]
-        held = jobs[bid.id].held if bid.id in jobs else ()
-        began = held[0].start if held else end
-        at = _first_fit(free[bid.arrival : began], bid.chunks, slots)
-        if at is None or bid.utility.at(at + slots) < WORTH * bid.utility.value:
-            continue
-        free[bid.arrival + at : bid.arrival + at + slots] -= bid.chunks
-        total += bid.chunks * slots
-    return total
+    idle = IdleGpus(run, traced, inventory, slot_s=slot_s)
+    return sum(bid.chunks * idle.lengths[bid.id] for bid in traced.bids if idle.take(bid) is not None)
 
 
 def _first_fit(free: Ints, gpus: int, slots: int) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from benchmarks.market_on_traces.cells import Cell
 from benchmarks.market_on_traces.report import rules_table, table
-from benchmarks.market_on_traces.targets import verdicts
+from benchmarks.market_on_traces.targets import LEAD, possible_lead, verdicts
 
 MARKED = re.compile(r"(<!-- begin ([a-z]+) -->\n).*?(<!-- end \2 -->)", re.S)
 SECTIONS = ("run", "targets", "rules", "table")
@@ -66,4 +66,11 @@ def targets(cells: Sequence[Cell]) -> list[str]:
             f"| {one.market} | {one.text} | {wanted} | {one.mean:.3f} | {one.worst:.3f}{where}"
             f" | {one.kept} of {len(one.figures)} | **{'met' if one.met else 'not met'}** |"
         )
+    lead = possible_lead(cells)
+    if lead is not None:
+        lines += [
+            "",
+            f"By size, at loads of 1 and more, the bound for any schedule is {lead:.2f} times the welfare of the best "
+            f"queue in the\nmean. A lead of {LEAD:g} times needs {LEAD / lead:.0%} of that bound.",
+        ]
     return lines

@@ -13,6 +13,7 @@ from benchmarks.market_on_traces.workloads import BY_SIZE, EQUAL
 LOW_LOAD, HIGH_LOAD = 0.5, 1.0
 NEAR_BEST, LEAD, NEAR_QUEUE, NEAR_BOUND, ADMITTED, SLOWER = 0.99, 1.15, 0.95, 0.995, 0.98, 1.3
 P50_MS, P99_MS, RETRIES_MS = 5.0, 30.0, 2.0
+CONSERVED: Final = 0.0
 ROUNDING: Final = 1e-9
 Rows = Mapping[Place, Mapping[str, Cell]]
 
@@ -134,6 +135,9 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
         "load <= 0.5: JCT / SRTF", SLOWER, {place: row for place, row in low.items() if "srtf" in row},
         lambda own, row: ratio(own.mean_jct_h, row["srtf"].mean_jct_h), at_least=False,
     )  # fmt: skip
+    yield verdict(
+        "idle while wanted / GPU-slots needed", CONSERVED, mine, lambda own, _: own.idle_while_wanted, at_least=False
+    )
     for text, wanted, figure in (
         ("decision, p50 ms", P50_MS, lambda own, _: own.p50_ms),
         ("decision, p99 ms", P99_MS, lambda own, _: own.p99_ms),
@@ -143,6 +147,20 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
         "retries and slots, ms a bid", RETRIES_MS, mine, lambda own, _: own.between_ms,
         at_least=False, in_mean=True,
     )  # fmt: skip
+
+
+def possible_lead(cells: Sequence[Cell]) -> float | None:
+    """Return the mean of the bound for any schedule over the welfare of the best queue, where a lead is asked for.
+
+    Values that grow with the size and loads of 1 and more; no policy can lead by more. None if there is no such cell.
+    """
+    queues = (
+        (row, max(one.welfare for one in _queues(row)))
+        for place, row in rows_of(cells).items()
+        if place.family == BY_SIZE and place.load >= HIGH_LOAD and _queues(row)
+    )
+    leads = [next(iter(row.values())).bound_any / best for row, best in queues if best > 0]
+    return float(np.mean(leads)) if leads else None
 
 
 def ratio(hours: float | None, others: float | None) -> float:

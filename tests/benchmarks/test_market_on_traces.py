@@ -14,7 +14,8 @@ from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import rules_table, table
 from benchmarks.market_on_traces.results import Results, run
-from benchmarks.market_on_traces.targets import Verdict, verdicts
+from benchmarks.market_on_traces.targets import Verdict, possible_lead, verdicts
+from benchmarks.market_on_traces.unsold import unsold
 from benchmarks.market_on_traces.workloads import (
     BY_SIZE,
     EQUAL,
@@ -106,6 +107,13 @@ def test_gpus_are_idle_while_wanted_where_a_job_was_rejected_that_would_have_fit
     assert cell.idle_while_wanted == pytest.approx(1.0, abs=0.02)
 
 
+def test_what_idle_machines_could_be_sold_for_is_nothing_where_every_job_is_admitted() -> None:
+    work = make_workload(source(*((0.0, 1, 1.0) for _ in range(4))), 0.25, BY_SIZE, 0)
+    assert unsold(work, "dps") == 0.0
+    with pytest.raises(ValueError, match="got 'oasis'"):
+        unsold(work, "oasis")
+
+
 def made_up(load: float, family: str, figures: Mapping[str, float], **more: float) -> list[Cell]:
     """Cells of one place with these welfares and a bound of 1."""
     jct = more.get("jct", 1.0)
@@ -114,7 +122,8 @@ def made_up(load: float, family: str, figures: Mapping[str, float], **more: floa
             place=replace(PLACE, load=load, family=family), contender=name, settings={}, sha256="", submitted=100,
             left_out=0, gpus=8, slot_s=60, horizon=100, reached_load=load, bound_any=1.0, bound=1.0, welfare=welfare,
             revenue=0.1, acceptance=more.get("acceptance", 1.0), mean_jct_h=1.0 if name == "srtf" else jct,
-            p95_jct_h=2.0, idle_while_wanted=0.0, p50_ms=more.get("p50", 1.0), p99_ms=2.0, between_ms=1.0, tries=0,
+            p95_jct_h=2.0, idle_while_wanted=more.get("idle", 0.0), p50_ms=more.get("p50", 1.0), p99_ms=2.0,
+            between_ms=1.0, tries=0,
         )
         for name, welfare in figures.items()
     ]  # fmt: skip
@@ -143,6 +152,7 @@ def test_a_market_that_leads_everywhere_meets_every_target() -> None:
         (0.5, EQUAL, GOOD, {"acceptance": 0.97}, {"admitted"}),
         (0.2, BY_SIZE, GOOD, {"jct": 1.4}, {"JCT"}),
         (1.0, BY_SIZE, GOOD, {"p50": 6.0}, {"p50"}),
+        (1.0, BY_SIZE, GOOD, {"idle": 0.01}, {"idle while wanted"}),
     ],
 )
 def test_one_cell_that_falls_short_misses_its_target(
@@ -152,6 +162,12 @@ def test_one_cell_that_falls_short_misses_its_target(
     found = {text for text, one in verdict.items() if one.figures and not one.met}
     assert len(found) == len(missed)
     assert all(any(part in text for text in found) for part in missed)
+
+
+def test_no_lead_is_possible_beyond_the_bound_over_the_best_queue() -> None:
+    cells = [*made_up(0.5, BY_SIZE, GOOD), *made_up(2.0, EQUAL, GOOD)]
+    assert possible_lead(cells) is None, "a lead is asked for at high load, of values by size"
+    assert possible_lead([*cells, *made_up(2.0, BY_SIZE, GOOD)]) == pytest.approx(1 / 0.8)
 
 
 def test_a_target_without_cells_is_not_met() -> None:
