@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from auditlog.models import LogEntry
 from axes.models import AccessAttempt
 from django import forms
 from django.contrib import admin, messages
@@ -30,6 +31,8 @@ from cluster.models import (
 from scheduling.model.errors import InvalidField
 
 LARGEST_FILE = 5_000_000
+
+admin.site.unregister(LogEntry)  # the page of changes shows them
 
 
 class DocumentForm(forms.Form):

@@ -19,8 +19,25 @@ class ClusterConfig(AppConfig):
 
     def ready(self) -> None:
         """Keep the group of operators whenever tables are migrated, and limit what requests ask of the database."""
+        from django.contrib.auth.models import Group, User  # noqa: PLC0415 (needs the app registry)
+
+        from cluster import changes, guards  # noqa: PLC0415
+        from cluster.models import Cluster  # noqa: PLC0415
+
+        changes.connect()
+        changes.record(
+            User, hidden=("password",), exclude_fields=["last_login"], m2m_fields={"groups", "user_permissions"}
+        )
+        changes.record(Group, m2m_fields={"permissions"})
+        changes.record(Cluster, fields=changes.CLOCK)
+        guards.register(check=_no_problems, listener=changes.note_document)
         post_migrate.connect(_keep_operator_group, dispatch_uid="operators")
         request_started.connect(_begin_request, dispatch_uid="requests")
+
+
+def _no_problems(*_: object) -> list[str]:
+    """The check beside a listener that has none."""
+    return []
 
 
 class FailedLoginsConfig(AxesConfig):  # type: ignore[misc]

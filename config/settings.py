@@ -96,6 +96,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "auditlog",
     "django_filters",
     "rest_framework",
     "drf_spectacular",
@@ -121,6 +122,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "frontend.middleware.security_headers",
+    "cluster.changes.name_actors",
     "axes.middleware.AxesMiddleware",
 ]
 

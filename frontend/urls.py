@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from frontend.views import (
     alternatives,
     bids,
+    changes,
     counterfactuals,
     events,
     execution,
@@ -55,6 +56,8 @@ urlpatterns: list[URLPattern] = [
     path("plans/<int:number>/runs/<int:run>.csv", plan_runs.table, name="plan_run_csv"),
     path("plans/<int:number>/runs/<int:run>/cancel/", plan_runs.cancel, name="plan_run_cancel"),
     path("plans/<int:number>/runs/<int:run>/delete/", plan_runs.delete, name="plan_run_delete"),
+    path("changes/", changes.change_list, name="changes"),
+    path("changes.csv", changes.change_csv, name="changes_csv"),
     path("traces/", traces.trace_list, name="traces"),
     path("traces/<int:number>/", traces.trace_page, name="trace"),
     path("traces/<int:number>/delete/", traces.delete, name="trace_delete"),

@@ -60,6 +60,7 @@ def name_requests(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Ca
     def middleware(request: HttpRequest) -> HttpResponseBase:
         given = request.headers.get(HEADER, "") if settings.PROXIES else ""
         key = given if _GIVEN.match(given) else uuid4().hex
+        request.request_id = key  # type: ignore[attr-defined]  # the record of changes has it, too
         with named(request_id=key):
             began = perf_counter()
             response = get_response(request)

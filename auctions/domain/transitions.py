@@ -25,6 +25,7 @@ from django.db.models import F, QuerySet
 
 from auctions.domain.errors import WrongState
 from auctions.models import Bid, BidState, Market
+from cluster import changes
 from cluster.database.updating import update_rows
 
 STEPS: Final = {
@@ -141,7 +142,7 @@ def withdraw(bid: Bid) -> bool:
     Then it has no event of its own: `recorded_withdrawals` gives it to the event of the next slot.
     """
     stood = Bid.objects.filter(pk=bid.pk, state=BidState.STANDING).exists()
-    _move(bid, BidState.WITHDRAWN, unrecorded_withdrawal=stood)
+    _move(bid, BidState.WITHDRAWN, "bid withdrawn", unrecorded_withdrawal=stood)
     return stood
 
 
@@ -161,22 +162,22 @@ def quarantine(bid: Bid) -> None:
 
 def retry(bid: Bid) -> None:
     """Put a quarantined bid back in the decision queue, in its old place; one that stood stands again."""
-    _move(bid, BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING)
+    _move(bid, BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING, "bid put back in the queue")
 
 
 def cancel(bid: Bid, *, slot: int) -> None:
     """Cancel a job that its owner no longer wants."""
-    _move(bid, BidState.CANCELLED, ended_slot=slot)
+    _move(bid, BidState.CANCELLED, "job cancelled", ended_slot=slot)
 
 
 def fail(bid: Bid, *, slot: int, reason: str, refund: float) -> None:
     """End a job that cannot continue, and record the refund."""
-    _move(bid, BidState.FAILED, ended_slot=slot, end_reason=reason, refund=refund)
+    _move(bid, BidState.FAILED, "job failed", ended_slot=slot, end_reason=reason, refund=refund)
 
 
 def complete(bid: Bid, *, slot: int) -> None:
     """Complete a running job whose training ended before its last slot; its planned completion stays in the row."""
-    _move(bid, BidState.COMPLETED, ended_slot=slot)
+    _move(bid, BidState.COMPLETED, "job completed early", ended_slot=slot)
 
 
 def begin(market: Market, slot: int) -> Begun:
@@ -209,14 +210,20 @@ def _decided(bid: Bid, state: BidState, fields: Mapping[str, float | int | None]
     return Decided(bid, was)
 
 
-def _move(bid: Bid, state: BidState, **fields: float | str | None) -> None:
+def _move(bid: Bid, state: BidState, what: str = "", **fields: float | str | None) -> None:
+    """Write the state; `what` names the change in the record of who changed what, if a request makes it."""
     origins = _origins(state)
+    before = {"state": bid.state, **{name: getattr(bid, name) for name in fields}}
     if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
         found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))
         raise _wrong_state(bid, found, origins, state)
     bid.state = state
     for name, value in fields.items():
         setattr(bid, name, value)
+    if what and changes.in_request():
+        cluster = bid.market.cluster.name
+        pairs = {name: (was, getattr(bid, name)) for name, was in before.items() if name != "unrecorded_withdrawal"}
+        changes.note(bid, what, pairs, cluster=cluster, name=f"bid {bid.sequence} of {cluster}")
 
 
 def _origins(state: BidState) -> list[BidState]:

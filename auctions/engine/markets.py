@@ -15,6 +15,7 @@ from auctions.engine.policies import add_version
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, Commitment, EventKind, Market, PolicyVersion
 from auctions.state.storage import storage_problems
+from cluster import changes
 from cluster.database.prepared import Prepared
 from cluster.facts import inventory_of
 from cluster.models import Cluster
@@ -41,6 +42,7 @@ def open_market(
             market.slot = moment.slot
             inventories.record_inventory(market, moment, snapshot_of(market.cluster), kind=EventKind.OPENED)
             add_version(market, moment, name=policy, parameters=parameters or {}, by=by)
+        _note_open(market, was=not created and market.is_open, is_open=True)
         market.is_open = True
         save_counters(market)
     return market
@@ -49,9 +51,16 @@ def open_market(
 def set_open(market: Market, is_open: bool) -> None:
     """Set whether the market accepts bids; waiting bids are decided in both cases."""
     with locked_market(market.pk) as held:
+        _note_open(held, was=held.is_open, is_open=is_open)
         held.is_open = is_open
         save_counters(held)
     market.is_open = is_open
+
+
+def _note_open(market: Market, *, was: bool, is_open: bool) -> None:
+    name = market.cluster.name
+    what = "market opened" if is_open else "market closed"
+    changes.note(market, what, {"is_open": (was, is_open)}, cluster=name, name=f"market {name}")
 
 
 def market_of(cluster: Cluster) -> Market:

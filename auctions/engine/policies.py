@@ -10,6 +10,7 @@ from auctions.engine import planning
 from auctions.engine.slots import caught_up
 from auctions.kernels import warming
 from auctions.models import Event, EventKind, Market, PolicyVersion
+from cluster import changes
 from scheduling.book.state import Cause, Job
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
@@ -77,6 +78,11 @@ def add_version(
         created_by=by,
     )
     market.policy_number = chosen.number
+    before = {} if last is None else {"policy": last.name, **last.parameters}
+    after = {"policy": name, **complete}
+    cluster = market.cluster.name
+    found = {key: (before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))}
+    changes.note(market, "policy changed", found, cluster=cluster, name=f"market {cluster}")
     payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
     event = record(market, EventKind.POLICY, moment, payload=payload)
     return chosen, event

@@ -1,5 +1,7 @@
 """Operations of an operator on a market's server: take it out of service, now or from a slot on, and restore it."""
 
+from typing import Final
+
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -11,8 +13,16 @@ from auctions.engine.outages import Report
 from auctions.engine.slots import caught_up
 from auctions.models import Outage, OutageKind
 from auctions.state import book as books
+from cluster import changes
 from cluster.models import Server
 from scheduling.model.errors import InvalidField
+
+WORDS: Final = {
+    OutageKind.LOST: "server lost",
+    OutageKind.DRAIN: "server drained",
+    None: "server returned to service",
+}
+"""Names of these changes in the record of who changed what."""
 
 
 def lose_server(server: Server, *, reason: str, by: User | None) -> Outage | None:
@@ -75,6 +85,18 @@ def _report(
             raise WrongState(f"Server {server.name} is out of service already; return it to service first.")
         book = outages.report_outage(market, book, moment, server, Report(kind, first, deadline, reason, by))
         save_counters(market)
+        changes.note(
+            server,
+            WORDS[kind],
+            {
+                "service": ("in service" if before is None else str(before.kind), str(kind or "in service")),
+                "reason": ("" if before is None else before.reason, reason),
+                "from_slot": (None if before is None else before.from_slot, None if kind is None else first),
+                "deadline": (None if before is None else before.deadline, deadline),
+            },
+            cluster=server.cluster.name,
+            name=f"server {server.name} of {server.cluster.name}",
+        )
     books.store(market, book)
     return outages.in_force(server)
 

@@ -48,6 +48,8 @@ DEEDS: dict[str, tuple[Deed, tuple[int, int, int, int, int, int]]] = {
     "open a plan's page": (lambda c, b, p: c.get(f"/plans/{p.pk}/"), (200, 404, 302, 200, 404, 200)),
     "cancel a plan on its page": (lambda c, b, p: c.post(f"/plans/{p.pk}/cancel/"), (302, 404, 302, 302, 404, 302)),
     "open counterfactuals": (lambda c, b, p: c.get(f"{PAGES}/counterfactuals/"), (404, 404, 302, 200, 404, 200)),
+    "open the record of changes": (lambda c, b, p: c.get("/changes/"), (404, 404, 302, 200, 404, 200)),
+    "download the record of changes": (lambda c, b, p: c.get("/changes.csv"), (404, 404, 302, 200, 404, 200)),
     "read the metrics": (lambda c, b, p: c.get("/metrics"), (403, 403, 401, 200, 403, 200)),
     "open the admin": (lambda c, b, p: c.get("/admin/", follow=True), (403, 403, 200, 200, 403, 200)),
     "open bids in the admin": (

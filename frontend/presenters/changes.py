@@ -1,0 +1,88 @@
+"""The record of who changed what, as its page and its CSV file show it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from auditlog.models import LogEntry
+from django.db.models import Q, QuerySet
+
+FILTERS: Final = ("who", "what", "cluster", "since", "until")
+HEADER: Final = ("time", "who", "address", "via", "request", "what", "which", "field", "before", "after")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One entry of the record."""
+
+    at: datetime
+    who: str
+    """Name of the user; empty if no user made the change."""
+    address: str
+    via: str
+    """The interface, or the command without a request."""
+    request: str
+    what: str
+    which: str
+    """The row that was changed."""
+    fields: list[tuple[str, str, str]]
+    """Name, value before and value after of each field."""
+
+
+def entries(chosen: dict[str, str]) -> "QuerySet[LogEntry]":
+    """Return the entries that these filters let pass, newest first; an invalid date lets nothing pass."""
+    rows: QuerySet[LogEntry] = LogEntry.objects.order_by("-pk")
+    wanted = Q()
+    if chosen["who"]:
+        wanted &= Q(additional_data__who__iexact=chosen["who"])
+    if chosen["what"]:
+        wanted &= Q(additional_data__what__icontains=chosen["what"])
+    if chosen["cluster"]:
+        wanted &= Q(additional_data__cluster=chosen["cluster"])
+    for name, lookup, days in (("since", "gte", 0), ("until", "lt", 1)):
+        if chosen[name]:
+            day = _day(chosen[name])
+            if day is None:
+                return rows.none()
+            wanted &= Q(**{f"timestamp__{lookup}": day + timedelta(days=days)})
+    return rows.filter(wanted)
+
+
+def change(entry: LogEntry) -> Change:
+    """Return an entry as it is shown."""
+    data = entry.additional_data or {}
+    return Change(
+        at=entry.timestamp,
+        who=data.get("who", ""),
+        address=entry.remote_addr or "",
+        via=data.get("via", ""),
+        request=entry.cid or "",
+        what=data.get("what", ""),
+        which=entry.object_repr,
+        fields=[_field(name, pair) for name, pair in (entry.changes or {}).items()],
+    )
+
+
+def csv_rows(rows: Iterable[LogEntry]) -> list[tuple[Any, ...]]:
+    """Return a row for each field of each entry."""
+    return [
+        (one.at.isoformat(), one.who, one.address, one.via, one.request, one.what, one.which, *field)
+        for one in map(change, rows)
+        for field in one.fields
+    ]
+
+
+def _field(name: str, pair: Any) -> tuple[str, str, str]:
+    if isinstance(pair, dict):  # members of a set that were added or removed
+        members = ", ".join(pair.get("objects", ()))
+        return (name, "", members) if pair.get("operation") == "add" else (name, members, "")
+    before, after = ("" if value in (None, "None") else str(value) for value in pair)
+    return name, before, after
+
+
+def _day(text: str) -> datetime | None:
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,184 @@
+"""The record of who changed what: pages, REST and the admin alike, before and after, and nothing of submissions."""
+
+import csv
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import Group, User
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from auctions.engine import decision_queue
+from auctions.engine.policies import change_policy
+from auctions.models import Bid, Market
+from cluster import changes, clock
+from cluster.documents import export_cluster, import_cluster
+from tests.auctions.worlds import body, make_user, submit
+
+JSON: Any = {"content_type": "application/json"}
+
+
+def last() -> LogEntry:
+    return LogEntry.objects.order_by("-pk")[0]
+
+
+def known_as(entry: LogEntry) -> tuple[str, str, str]:
+    """The change, the user who made it, and the interface."""
+    data = entry.additional_data
+    return data["what"], data["who"], data["via"]
+
+
+@pytest.fixture
+def bid(market: Market, alice: User) -> Bid:
+    made = submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    made.refresh_from_db()
+    return made
+
+
+def test_a_job_cancelled_by_rest_with_a_token_is_the_users_from_its_address(bid: Bid) -> None:
+    answer = Client(REMOTE_ADDR="192.0.2.7").post(
+        "/api/v1/token", {"username": "alice", "password": "alice-password"}, **JSON
+    )
+    if answer.status_code != 200:
+        bid.owner.set_password("alice-password")
+        bid.owner.save()
+        answer = Client().post("/api/v1/token", {"username": "alice", "password": "alice-password"}, **JSON)
+    headers = {"Authorization": f"Token {answer.json()['token']}", "X-Forwarded-For": "10.9.9.9"}
+    client = Client(REMOTE_ADDR="192.0.2.7", headers=headers)
+    done = client.post("/api/v1/clusters/lab/bids/1/cancel", **JSON)
+    assert done.status_code == 200, done.content
+    entry = last()
+    assert known_as(entry) == ("job cancelled", "alice", "REST")
+    assert entry.actor == bid.owner
+    assert entry.remote_addr == "192.0.2.7"
+    assert entry.cid == done.headers["X-Request-ID"]
+    assert entry.object_repr == "bid 1 of lab"
+    assert entry.changes["state"] == [bid.state, "cancelled"]
+    assert set(entry.changes) == {"state", "ended_slot"}
+
+
+def test_a_bid_withdrawn_on_its_page_is_recorded_once_and_a_refusal_is_not(
+    market: Market, alice: User, as_alice: Client
+) -> None:
+    submit(market, alice)
+    for _ in range(2):
+        as_alice.post("/markets/lab/bids/1/withdraw/")
+    (entry,) = LogEntry.objects.filter(additional_data__cluster="lab", additional_data__what="bid withdrawn")
+    assert known_as(entry) == ("bid withdrawn", "alice", "page")
+    assert entry.changes == {"state": ["submitted", "withdrawn"]}
+
+
+def test_servers_policies_and_markets_are_recorded_with_what_was_before(market: Market, as_operator: Client) -> None:
+    as_operator.post("/markets/lab/servers/edge-0/lost/", {"reason": "smoke"})
+    assert known_as(last()) == ("server lost", "olga", "page")
+    assert last().changes["service"] == ["in service", "lost"]
+    as_operator.post("/api/v1/clusters/lab/servers/edge-0/restore", {}, **JSON)
+    assert known_as(last()) == ("server returned to service", "olga", "REST")
+    assert last().changes["service"] == ["lost", "in service"]
+    change_policy(market, name="fifo", parameters={}, by=None)
+    entry = last()
+    assert entry.additional_data["what"] == "policy changed"
+    assert entry.changes["policy"] == ["dps", "fifo"]
+
+
+def test_a_document_is_recorded_field_by_field_whoever_brings_it(market: Market) -> None:
+    document = export_cluster(market.cluster)
+    import_cluster(document)
+    document["horizon_slots"] = 13
+    document["servers"][0]["capacity"]["gpu"] = 5
+    import_cluster(document)
+    entry = last()
+    assert entry.additional_data["what"] == "cluster changed"
+    assert entry.changes == {"horizon_slots": ["12", "13"], "servers.edge-0.capacity.gpu": ["4", "5"]}
+    count = LogEntry.objects.count()
+    import_cluster(document)
+    assert LogEntry.objects.count() == count
+
+
+def test_users_and_their_groups_are_recorded_and_passwords_are_not(db: None) -> None:
+    root = make_user("root", is_superuser=True)
+    client = Client()
+    client.force_login(root)
+    carol = make_user("carol")
+    group = Group.objects.create(name="others")
+    carol.groups.add(group)
+    assert last().changes["groups"] == {"type": "m2m", "operation": "add", "objects": ["others"]}
+    carol.set_password("a new secret")
+    carol.save()
+    assert last().changes == {"password": ["hidden", "hidden"]}
+    answer = client.post(
+        f"/admin/auth/user/{carol.pk}/password/",
+        {"password1": "another-Secret-7", "password2": "another-Secret-7", "usable_password": "true"},
+    )
+    assert answer.status_code in (200, 302)
+    carol.delete()
+    assert last().additional_data["what"] == "user deleted"
+    text = str(list(LogEntry.objects.values_list("changes", "serialized_data", "object_repr")))
+    assert "pbkdf2" not in text
+    assert "secret" not in text.lower()
+
+
+def test_an_entry_is_rolled_back_with_its_change(market: Market) -> None:
+    count = LogEntry.objects.count()
+    with transaction.atomic():
+        make_user("dora")
+        assert LogEntry.objects.count() > count
+        transaction.set_rollback(True)
+    assert LogEntry.objects.count() == count
+
+
+def test_submissions_and_decisions_add_neither_entries_nor_queries(
+    market: Market, alice: User, as_alice: Client
+) -> None:
+    as_alice.post("/api/v1/clusters/lab/bids", body(), **JSON)
+    decision_queue.process_pending(market.pk)
+    count = LogEntry.objects.count()
+    with CaptureQueriesContext(connection) as asked:
+        as_alice.post("/api/v1/clusters/lab/bids", body(), **JSON)
+        decision_queue.process_pending(market.pk)
+    assert not [one["sql"] for one in asked if "auditlog" in one["sql"]]
+    assert LogEntry.objects.count() == count
+
+
+def test_what_workers_do_is_no_change_by_anybody(bid: Bid, market: Market) -> None:
+    from auctions.domain import transitions
+
+    count = LogEntry.objects.count()
+    transitions.fail(bid, slot=0, reason="a server was lost", refund=0.0)
+    assert LogEntry.objects.count() == count
+    assert not changes.in_request()
+
+
+def test_filters_in_the_address_choose_and_the_csv_has_each_field(
+    bid: Bid, as_alice: Client, as_operator: Client
+) -> None:
+    as_alice.post("/markets/lab/bids/1/cancel/")
+    as_operator.post("/markets/lab/servers/edge-0/lost/", {"reason": "=cmd()"})
+    today, tomorrow = clock.now().date(), clock.now().date() + timedelta(days=1)
+    for query, whats in (
+        ("who=alice", {"job cancelled"}),
+        ("what=server", {"server lost"}),
+        (f"cluster=lab&since={today}", {"job cancelled", "server lost"}),
+        ("cluster=another", set()),
+        (f"since={tomorrow}", set()),
+        (f"who=olga&until={today}", {"server lost"}),
+        ("since=yesterday", set()),
+    ):
+        page = as_operator.get(f"/changes/?{query}")
+        assert {row.what for row in page.context["rows"]} >= whats
+        if not whats:
+            assert b"No change matches these filters" in page.content
+        rows = list(csv.DictReader(as_operator.get(f"/changes.csv?{query}").content.decode().splitlines()))
+        assert {row["what"] for row in rows} == {row.what for row in page.context["rows"]}
+    rows = list(csv.DictReader(as_operator.get("/changes.csv?what=server+lost").content.decode().splitlines()))
+    assert ("reason", "", "'=cmd()") in {(row["field"], row["before"], row["after"]) for row in rows}
+
+
+def test_the_library_has_no_page_in_the_admin(market: Market) -> None:
+    client = Client()
+    client.force_login(make_user("root", is_superuser=True))
+    assert client.get("/admin/auditlog/logentry/").status_code == 404
