@@ -44,6 +44,8 @@ from execution.works import Work, Works
 LAST_LINES: Final = 20
 """Lines of output that are the reason of a failure."""
 LAST_BYTES: Final = 4_000
+UNLIMITED: Final = 2**62
+"""More units of a resource than all jobs together take."""
 POINTS_AT_ONCE: Final = 20_000
 """Reported steps after which a transaction ends, and the next ones come into another."""
 
@@ -292,14 +294,17 @@ def _each(keys: Sequence[str], call: Callable[[str], None]) -> None:
 
 def room_of(market: Market) -> Room:
     """Return what the servers of a market have, in the version that this block reads."""
-    snapshot = market_snapshot(market).book.snapshot
-    inventory = snapshot.inventory
+    book = market_snapshot(market).book
+    snapshot, inventory = book.snapshot, book.snapshot.inventory
     demands = {
         ("worker", key): row for key, row in zip(snapshot.worker_ids, inventory.worker_demand.tolist(), strict=True)
     }
     demands |= {("ps", key): row for key, row in zip(snapshot.ps_ids, inventory.ps_demand.tolist(), strict=True)}
-    capacity = dict(zip(snapshot.server_ids, inventory.capacity.tolist(), strict=True))
-    return Room(capacity, demands)
+    units = inventory.capacity.copy()
+    if book.view.queues is not None:  # a job in queues always finds a parameter server in a cloud, whatever that has
+        for cloud in (s for s, is_cloud in enumerate(inventory.cloud) if is_cloud):
+            units[cloud, inventory.ps_demand.any(axis=0)] = UNLIMITED
+    return Room(dict(zip(snapshot.server_ids, units.tolist(), strict=True)), demands)
 
 
 def _last_lines(engine: Engine, processes: Sequence[Process]) -> str:

@@ -137,24 +137,19 @@ def held_by_promise(market: Market, time: Timeline) -> list[Held]:
 
 
 def held_in_queues(market: Market, time: Timeline) -> list[Held]:
-    """Return the workers that process bids' chunks now; empty without queues.
+    """Return the workers that process bids' chunks now, and the parameter servers of these bids; empty without queues.
 
-    A worker processes the chunk at the head of its queue. Its end is a forecast: a bid that arrives may come first. The
-    parameter servers of these jobs are recorded when a slot ends, so they are not run: a job's workers exchange
-    gradients in a ring.
+    A worker processes the chunk at the head of its queue. Its end is a forecast: a bid that arrives may come first.
     """
     busy = queues.stretches(market, start=time.slot, end=time.slot + 1)
     heads = [stretch for stretch in busy if stretch.start <= time.at < stretch.end]
     numbers = {stretch.sequence for stretch in heads}
     bids = dict(Bid.objects.filter(market=market, sequence__in=numbers).values_list("sequence", "pk"))
+    pss = queues.ps_at(market, busy, at=time.at)
+    both = [(ProcessRole.WORKER, head) for head in heads] + [(ProcessRole.PS, ps) for ps in pss.values()]
     return [
-        Held(
-            bids[head.sequence],
-            Machines(ProcessRole.WORKER, head.server_id, head.machine_type_id, head.count),
-            head.start,
-            head.end,
-        )
-        for head in heads
+        Held(bids[one.sequence], Machines(role, one.server_id, one.machine_type_id, one.count), one.start, one.end)
+        for role, one in both
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
@@ -13,10 +14,40 @@ from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Workers, machines
 
 
+@dataclass(frozen=True)
+class Assigned:
+    """A parameter server of a job for a time in which the job runs without a break."""
+
+    bid: Bid
+    machine_type_id: int
+    server_id: int | None
+    host: Host
+    start: int
+    end: int
+
+
 def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: int) -> None:
     """Assign a parameter server to every job of these segments, which begin where the last ones ended, and store it."""
     if not segments:
         return
+    known = {(row.bid_id, row.start): row for row in _open_rows(segments, market_id)}
+    made: list[PsAssignment] = []
+    for one in assigned(segments, snapshot, market_id):
+        row = known.get((one.bid.pk, one.start))
+        if row is None:
+            row = PsAssignment(bid=one.bid, start=one.start, machine_type_id=one.machine_type_id)
+            row.host, row.server_id = one.host.value, one.server_id
+            made.append(row)
+        row.end = one.end
+    update_rows(list(known.values()), ["end"])
+    PsAssignment.objects.bulk_create(made)
+
+
+def assigned(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: int) -> list[Assigned]:
+    """Return the parameter servers of the jobs of these segments, which begin where the stored ones ended.
+
+    Slots are assigned one after another, so that what is found for a slot depends on nothing behind it.
+    """
     names = sorted({segment.job for segment in segments}, key=int)
     bids = {
         str(bid.sequence): bid for bid in Bid.objects.filter(market=market_id, sequence__in=[int(n) for n in names])
@@ -28,30 +59,41 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
         types[workers.ps_type(core)].append(name)
     count = machines(inventory.capacity, inventory.ps_demand)
     clouds = frozenset(s for s, cloud in enumerate(inventory.cloud) if cloud)
-    first = min(segment.start for segment in segments)
-    open_rows = list(PsAssignment.objects.filter(bid__market=market_id, end__gte=first).select_related("bid"))
-    known = {(str(row.bid.sequence), row.start): row for row in open_rows}
-    made: list[PsAssignment] = []
+    open_rows = _open_rows(segments, market_id)
+    found: dict[tuple[str, int], Assigned] = {}
     for ps, mine in types.items():
-        found = assign(
-            [segment for segment in segments if segment.job in set(mine)],
-            pss={s: int(count[s, ps]) for s in range(len(count)) if s not in clouds},
-            clouds=clouds,
-            order=mine,
-            kept=_kept(open_rows, snapshot, snapshot.ps_ids[ps]),
-        )
-        for assignment in found:
-            row = known.get((assignment.job, assignment.start))
-            if row is None:
-                row = PsAssignment(
-                    bid=bids[assignment.job], start=assignment.start, machine_type_id=snapshot.ps_ids[ps]
+        kept = _kept(open_rows, snapshot, snapshot.ps_ids[ps])
+        for part in by_slot([segment for segment in segments if segment.job in set(mine)]):
+            kept = list(
+                assign(
+                    part,
+                    pss={s: int(count[s, ps]) for s in range(len(count)) if s not in clouds},
+                    clouds=clouds,
+                    order=mine,
+                    kept=kept,
                 )
-                row.host = assignment.host.value
-                row.server_id = None if assignment.server is None else snapshot.server_ids[assignment.server]
-                made.append(row)
-            row.end = assignment.end
-    update_rows(list(known.values()), ["end"])
-    PsAssignment.objects.bulk_create(made)
+            )
+            for one in kept:
+                server_id = None if one.server is None else snapshot.server_ids[one.server]
+                found[one.job, one.start] = Assigned(
+                    bids[one.job], snapshot.ps_ids[ps], server_id, one.host, one.start, one.end
+                )
+    return list(found.values())
+
+
+def by_slot(segments: Iterable[Segment]) -> list[list[Segment]]:
+    """Return the segments cut where slots begin, slot by slot in order; slots without any are left out."""
+    slots: dict[int, list[Segment]] = defaultdict(list)
+    for segment in segments:
+        for slot in range(segment.start // TICKS, -(-segment.end // TICKS)):
+            start, end = max(segment.start, slot * TICKS), min(segment.end, (slot + 1) * TICKS)
+            slots[slot].append(replace(segment, start=start, end=end))
+    return [slots[slot] for slot in sorted(slots)]
+
+
+def _open_rows(segments: Sequence[Segment], market_id: int) -> list[PsAssignment]:
+    first = min(segment.start for segment in segments)
+    return list(PsAssignment.objects.filter(bid__market=market_id, end__gte=first).select_related("bid"))
 
 
 def _kept(rows: Iterable[PsAssignment], snapshot: InventorySnapshot, machine_type_id: int) -> list[CoreAssignment]:

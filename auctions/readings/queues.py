@@ -9,15 +9,20 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.models import Bid, Market, Preemption, PsAssignment, QueuedChunks, Segment
+from auctions.domain.ps_assignments import assigned as ps_assignments_of
+from auctions.models import Bid, Market, Preemption, PsAssignment, PsHost, QueuedChunks, Segment
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.queue_rows import joined
 from cluster.database.prepared import Prepared
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
 from scheduling.model.types import Ints
+from scheduling.preemptive.record import Segment as CoreSegment
 from scheduling.preemptive.use import units_in_use
 from scheduling.preemptive.workers import TICKS
+
+EXACT = 1e-6
+"""Times that are nearer to each other than this are equal, slots."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,70 @@ def ps_assignments(market: Market, *, start: int, end: int) -> tuple[Stretch, ..
         for bid, server, machine, first, last in columns
         if server is not None or cloud is not None
     )
+
+
+@one_version()
+def ps_at(market: Market, found: Sequence[Stretch], *, at: float) -> dict[int, Stretch]:
+    """Return the parameter server of each bid that workers process at a time, by the bid's sequence number.
+
+    What the market has not stored yet is assigned as it will be. A bid without one (`PsHost.NONE`) is missing.
+
+    Parameters
+    ----------
+    market
+        The market.
+    found
+        What workers do in the slot of that time, from `stretches`.
+    at
+        A time, slots.
+    """
+    runs = {s.sequence: _run_at([r for r in found if r.sequence == s.sequence], at) for s in found if _is_at(s, at)}
+    tick = int(at * TICKS)
+    rows = PsAssignment.objects.filter(bid__market=market, bid__sequence__in=runs, start__lte=tick, end__gt=tick)
+    columns = ("bid__sequence", "host", "server_id", "machine_type_id", "start")
+    known = list(rows.values_list(*columns))
+    if len(known) < len(runs):
+        snapshot = market_snapshot(market).book.snapshot
+        segments = _not_stored(market, snapshot, before=floor(at) + 1)
+        known += [
+            (one.bid.sequence, one.host, one.server_id, one.machine_type_id, one.start)
+            for one in ps_assignments_of(segments, snapshot, market.pk)
+            if one.start <= tick < one.end and one.bid.sequence in runs
+        ]
+    cloud: int | None = None
+    if any(host in (PsHost.CLOUD, PsHost.FALLBACK) for _, host, *_ in known):
+        cloud = Server.objects.filter(cluster=market.cluster_id, kind=ServerKind.CLOUD).earliest("position").pk
+    return {
+        bid: Stretch(bid, place, machine, 0, 1, start / TICKS, runs[bid][1])
+        for bid, host, server, machine, start in known
+        if (place := cloud if host in (PsHost.CLOUD, PsHost.FALLBACK) else server) is not None
+    }
+
+
+def _not_stored(market: Market, snapshot: InventorySnapshot, *, before: int) -> list[CoreSegment]:
+    """Return what workers do before a slot and is not in rows yet, as forecast."""
+    servers = {key: i for i, key in enumerate(snapshot.server_ids)}
+    types = {key: i for i, key in enumerate(snapshot.worker_ids)}
+    return [
+        CoreSegment(first, min(last, before * TICKS), servers[server], types[machine], worker, str(bid), count)
+        for bid, server, machine, worker, first, last, count in market_snapshot(market).book.runs().segments
+        if first < before * TICKS
+    ]
+
+
+def _is_at(stretch: Stretch, at: float) -> bool:
+    return stretch.start <= at < stretch.end
+
+
+def _run_at(mine: Sequence[Stretch], at: float) -> tuple[float, float]:
+    """Return the time around `at` in which at least one worker is busy throughout, as far as it is known here."""
+    found: list[tuple[float, float]] = []
+    for stretch in sorted(mine, key=lambda s: s.start):
+        if found and stretch.start <= found[-1][1] + EXACT:
+            found[-1] = found[-1][0], max(found[-1][1], stretch.end)
+        else:
+            found.append((stretch.start, stretch.end))
+    return next(run for run in found if run[0] <= at < run[1])
 
 
 def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:

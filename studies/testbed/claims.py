@@ -42,8 +42,6 @@ class Claim:
     policy: str
     others: tuple[str, ...]
     parts: tuple[Part, ...]
-    lacks: str = ""
-    """Reason why these runs lack the conditions of the claim, so that it is not judged; empty if they have them."""
 
 
 def judge(claim: Claim, runs: Sequence[Measured]) -> Finding:
@@ -64,8 +62,6 @@ def judge(claim: Claim, runs: Sequence[Measured]) -> Finding:
             least = part.least
             size[f"{part.words} by {least:.0%}"] = all(sign * (mine - other) >= least * abs(other) for other in others)
         words.append(f"{part.name}: " + ", ".join(f"{name} {means[name]:.4g}" for name in names))
-    if claim.lacks:
-        return Finding(Verdict.UNJUDGED, f"{'; '.join(words)}. Not judged: {claim.lacks}")
     return found("; ".join(words), direction=direction, size=size)
 
 
@@ -117,7 +113,6 @@ CLAIMS: Final = (
         "Preemptive",
         ("SRTF", "Tiresias-L", "BatchSche"),
         (Part("less time", "mean slots from arrival to completion", lambda of: of.jct, lower=True),),
-        lacks="its jobs run as rings here and those of the others with parameter servers, which are slower",
     ),
     Claim(
         "Preemptive",

@@ -78,6 +78,11 @@ def held_by(bid: Bid) -> list[Held]:
         for head in heads
         if head.sequence == bid.sequence
     ]
+    found += [
+        Held(bid.pk, Machines("ps", ps.server_id, ps.machine_type_id, 1), ps.start, ps.end)
+        for ps in queues.ps_assignments(bid.market, start=0, end=bid.market.now + 1)
+        if ps.sequence == bid.sequence
+    ]
     return found
 
 
