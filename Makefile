@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load lock
+.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types bandit security sbom kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load lock
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,8 @@ help:
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
 	@echo "make load        bids at 100 a second and as fast as they are answered, on both installations; SECONDS=300"
 	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
+	@echo "make security    bandit, and known vulnerabilities of the pinned packages where a database can be reached"
+	@echo "make sbom        a software bill of materials, var/sbom.json"
 	@echo "make lock        pin the requirements files again from pyproject.toml"
 
 $(VENV)/bin/python:
@@ -71,7 +73,7 @@ serve: $(VENV)/.run
 	@exec $(BIN)/python manage.py serve $(if $(PORT),--port $(PORT))
 
 # Apart, so that `make --jobs` runs them side by side.
-lint: style contracts types
+lint: style contracts types bandit
 
 style: $(VENV)/.tools
 	$(BIN)/ruff check .
@@ -82,6 +84,18 @@ contracts: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy .
+
+# Medium severity and more: ruff has the same rules and all severities.
+bandit: $(VENV)/.dev
+	@$(BIN)/bandit --quiet --configfile pyproject.toml --severity-level medium --recursive accounts auctions cluster config demo deploy execution frontend \
+		scheduling studies web --exclude '*/migrations/*'
+
+security: bandit
+	@$(BIN)/python .ci/vulnerabilities.py requirements.txt
+
+sbom: $(VENV)/.dev
+	@mkdir -p "$(VAR)" && $(BIN)/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o "$(VAR)/sbom.json" && echo "$(VAR)/sbom.json"
 
 # Compiled before any test, else each of its processes would compile, and at the same time.
 kernels: $(VENV)/.run

@@ -14,6 +14,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from pythonjsonlogger.core import RESERVED_ATTRS
 
+from config.environment import problems, refuse, secret
 from config.kernels import beside_sources
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -28,11 +29,12 @@ if not beside_sources(BASE_DIR / "scheduling"):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(VAR_DIR / "kernels"))
 
 DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
-SECRET_KEY = os.environ.get("SHADOWPRICE_SECRET_KEY", "")
+PRODUCTION = os.environ.get("SHADOWPRICE_PRODUCTION", "") == "1"
+"""Whether settings that are for development or for one machine only are refused."""
+SECRET_KEY = secret("SHADOWPRICE_SECRET_KEY")
 ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
 CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS", "").split(",") if origin]
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
 
 PROXIES = [one.strip() for one in os.environ.get("SHADOWPRICE_PROXIES", "").split(",") if one.strip()]
 """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; none by default."""
@@ -49,17 +51,39 @@ for name, networks in (("SHADOWPRICE_PROXIES", PROXIES), ("SHADOWPRICE_METRICS_A
                 f"{name}: expected addresses or networks, separated by commas, got {network!r}: {error}."
             ) from None
 
-DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
-REDIS_URL = os.environ.get("REDIS_URL", "")
+DATABASE_URL = secret("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
+REDIS_URL = secret("REDIS_URL")
 EMBEDDED = not REDIS_URL
 """True when `manage.py serve` starts the worker itself and no broker is installed."""
 HAS_OWN_KEY = bool(SECRET_KEY)
+IS_BEHIND_TLS = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
+if PRODUCTION:
+    refuse(
+        problems(
+            debug=DEBUG,
+            key=SECRET_KEY,
+            hosts=ALLOWED_HOSTS,
+            engine=dj_database_url.parse(DATABASE_URL)["ENGINE"],
+            has_broker=not EMBEDDED,
+            is_behind_tls=IS_BEHIND_TLS,
+            has_proxies=bool(PROXIES),
+        )
+    )
 if not HAS_OWN_KEY:
     if not EMBEDDED:
         raise ImproperlyConfigured(
             "SHADOWPRICE_SECRET_KEY: expected a secret key, got none; the default is for one machine only."
         )
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
+# Without a trusted proxy nothing says that a request came by TLS, and every answer would be a redirect.
+SECURE_SSL_REDIRECT = IS_BEHIND_TLS and bool(PROXIES)
+SECURE_REDIRECT_EXEMPT = [r"^(livez|healthz|readyz|metrics)$", r"^api/v1/progress$"]
+"""Addresses that are asked within the installation, without the proxy."""
+SECURE_HSTS_SECONDS = int(os.environ.get("SHADOWPRICE_HSTS_S", "2592000")) if SECURE_SSL_REDIRECT else 0
+# Other names below the host's are not this service's to decide.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Under ASGI every request has a thread of its own, which keeps nothing: `cluster.database.postgresql.kept` does.
 DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=0))}
@@ -260,7 +284,7 @@ STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"
 METRICS_DIR = Path(os.environ.get("SHADOWPRICE_METRICS", VAR_DIR / "metrics"))
 """Directory in which the processes of this host count; None to count in the memory of each process."""
 METRICS_DIR.mkdir(parents=True, exist_ok=True)
-METRICS_TOKEN = os.environ.get("SHADOWPRICE_METRICS_TOKEN", "")
+METRICS_TOKEN = secret("SHADOWPRICE_METRICS_TOKEN")
 LEAST_FREE_MB = float(os.environ.get("SHADOWPRICE_LEAST_FREE_MB", "200"))
 """Free space on a disk of this host below which `/readyz` reports the disk as full."""
 

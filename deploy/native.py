@@ -304,6 +304,7 @@ def environment(port: int) -> dict[str, str]:
         "DATABASE_URL": f"postgres://shadowprice:{known['postgres']}@127.0.0.1:{database}/shadowprice",
         "REDIS_URL": f"redis://:{known['redis']}@127.0.0.1:{broker}/0",
         "SHADOWPRICE_SECRET_KEY": known["key"],
+        "SHADOWPRICE_PRODUCTION": "1",
         "PGPORT": str(database),
         "PORT": str(port),
         **given,

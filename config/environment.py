@@ -1,0 +1,60 @@
+"""Secrets from the environment or from files, and what a service in production refuses to start with."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from django.core.exceptions import ImproperlyConfigured
+
+LEAST_KEY: Final = 50
+"""Characters of a secret key, of which `openssl rand -hex 32` makes 64."""
+
+
+def secret(name: str, default: str = "") -> str:
+    """Return the value of an environment variable, or of the file that the variable `<name>_FILE` names.
+
+    Raises
+    ------
+    ImproperlyConfigured
+        If both are set, or the file cannot be read or is empty.
+    """
+    file = os.environ.get(f"{name}_FILE", "")
+    if not file:
+        return os.environ.get(name, default)
+    if os.environ.get(name):
+        raise ImproperlyConfigured(f"{name}: expected a value or {name}_FILE, got both.")
+    try:
+        value = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE: expected a file that can be read, got {file}: {error}.") from None
+    if not value:
+        raise ImproperlyConfigured(f"{name}_FILE: expected a secret, got the empty file {file}.")
+    return value
+
+
+def problems(
+    *, debug: bool, key: str, hosts: list[str], engine: str, has_broker: bool, is_behind_tls: bool, has_proxies: bool
+) -> list[str]:
+    """Return why a service with these settings must not start in production; empty if it may."""
+    found = []
+    if debug:
+        found.append("SHADOWPRICE_DEBUG: expected 0, got 1; errors would show source code and settings")
+    if len(key) < LEAST_KEY:
+        text = f"got {len(key)}" if key else "got none"
+        found.append(f"SHADOWPRICE_SECRET_KEY: expected at least {LEAST_KEY} characters, {text}")
+    if "*" in hosts:
+        found.append("SHADOWPRICE_HOSTS: expected the names that are served, got *")
+    is_sqlite = engine.endswith("sqlite3")
+    if is_sqlite and has_broker:
+        found.append("DATABASE_URL: expected PostgreSQL with REDIS_URL, got SQLite, which several hosts cannot share")
+    if not is_sqlite and not has_broker:
+        found.append("REDIS_URL: expected a broker with PostgreSQL, got none")
+    if is_behind_tls and not has_proxies:
+        found.append("SHADOWPRICE_PROXIES: expected the proxy that speaks TLS for SHADOWPRICE_ORIGINS, got none")
+    return found
+
+
+def refuse(found: list[str]) -> None:
+    """Raise ImproperlyConfigured with all problems, if there are any."""
+    if found:
+        raise ImproperlyConfigured("SHADOWPRICE_PRODUCTION is 1: " + "; ".join(found) + ".")

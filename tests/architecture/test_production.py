@@ -1,0 +1,140 @@
+"""Production refuses unsafe settings, all at once; secrets come from files; behind TLS, plain requests move."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from django.conf import LazySettings
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client
+
+from config.environment import LEAST_KEY, problems, refuse, secret
+from tests.architecture.test_compose import SERVICES
+from tests.forks import libraries
+from tests.processes import python_env
+
+SAFE: Final[dict[str, Any]] = {
+    "debug": False,
+    "key": "k" * LEAST_KEY,
+    "hosts": ["market.example.org"],
+    "engine": "django.db.backends.postgresql",
+    "has_broker": True,
+    "is_behind_tls": True,
+    "has_proxies": True,
+}
+SQLITE: Final = {"engine": "django.db.backends.sqlite3"}
+FULL: Final = {
+    "SHADOWPRICE_PRODUCTION": "1",
+    "DATABASE_URL": "postgres://a@127.0.0.1:1/a",
+    "SHADOWPRICE_HOSTS": "market.example.org",
+    "SHADOWPRICE_ORIGINS": "https://market.example.org",
+    "SHADOWPRICE_PROXIES": "127.0.0.1",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, []),
+        (SQLITE | {"has_broker": False}, []),
+        ({"is_behind_tls": False, "has_proxies": False}, []),
+        ({"debug": True}, ["SHADOWPRICE_DEBUG"]),
+        ({"key": ""}, ["SHADOWPRICE_SECRET_KEY"]),
+        ({"key": "k" * (LEAST_KEY - 1)}, ["SHADOWPRICE_SECRET_KEY"]),
+        ({"hosts": ["a", "*"]}, ["SHADOWPRICE_HOSTS"]),
+        (SQLITE, ["DATABASE_URL"]),
+        ({"has_broker": False}, ["REDIS_URL"]),
+        ({"has_proxies": False}, ["SHADOWPRICE_PROXIES"]),
+        ({"debug": True, "has_broker": False}, ["SHADOWPRICE_DEBUG", "REDIS_URL"]),
+    ],
+)
+def test_each_unsafe_setting_is_named(changes: dict[str, Any], names: list[str]) -> None:
+    found = problems(**(SAFE | changes))
+    assert [text.partition(":")[0] for text in found] == names
+    if names:
+        with pytest.raises(ImproperlyConfigured) as error:
+            refuse(found)
+        assert all(name in str(error.value) for name in names)
+    else:
+        refuse(found)
+
+
+def test_no_message_shows_the_key() -> None:
+    assert "tooshort" not in " ".join(problems(**(SAFE | {"key": "tooshort"})))
+
+
+def test_a_secret_comes_from_its_variable_or_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "key"
+    file.write_text("from the file\n")
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    assert secret("REDIS_URL", "default") == "default"
+    monkeypatch.setenv("REDIS_URL_FILE", str(file))
+    assert secret("REDIS_URL") == "from the file"
+    monkeypatch.setenv("REDIS_URL", "from the variable")
+    with pytest.raises(ImproperlyConfigured, match="got both"):
+        secret("REDIS_URL")
+    monkeypatch.delenv("REDIS_URL_FILE")
+    assert secret("REDIS_URL") == "from the variable"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda file: None, "expected a file that can be read"),
+        (lambda file: file.write_text(" \n"), "the empty file"),
+        (lambda file: file.write_bytes(b"\xff"), "expected a file that can be read"),
+        (lambda file: file.mkdir(), "expected a file that can be read"),
+    ],
+)
+def test_a_file_without_a_secret_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], words: str
+) -> None:
+    file = tmp_path / "key"
+    make(file)
+    monkeypatch.delenv("SHADOWPRICE_SECRET_KEY", raising=False)
+    monkeypatch.setenv("SHADOWPRICE_SECRET_KEY_FILE", str(file))
+    with pytest.raises(ImproperlyConfigured, match=words) as error:
+        secret("SHADOWPRICE_SECRET_KEY")
+    assert str(error.value).startswith(
+        f"SHADOWPRICE_SECRET_KEY_FILE: expected {'a secret' if 'empty' in words else 'a'}"
+    )
+
+
+@pytest.mark.slow
+def test_the_deployment_check_is_clean_and_reads_secrets_from_files(tmp_path: Path) -> None:
+    names = ("SHADOWPRICE_SECRET_KEY", "REDIS_URL", "SHADOWPRICE_METRICS_TOKEN")
+    values = ("".join(chr(97 + i % 26) for i in range(64)), "redis://127.0.0.1:1/0", "of the scrape")
+    for name, value in zip(names, values, strict=True):
+        (tmp_path / name).write_text(value)
+    files = {f"{name}_FILE": str(tmp_path / name) for name in names}
+    command = ["python", "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    env = python_env(tmp_path, **FULL, **files)
+    done = libraries().complete(command, env=env, seconds=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no issues" in done.stdout
+    refused = libraries().complete(command, env=env | {"SHADOWPRICE_DEBUG": "1"}, seconds=60)
+    assert refused.returncode != 0
+    assert "SHADOWPRICE_PRODUCTION is 1: SHADOWPRICE_DEBUG: expected 0, got 1" in refused.stderr
+
+
+def test_every_process_of_the_compose_file_is_in_production() -> None:
+    ours = [one for name, one in SERVICES.items() if name not in ("postgres", "redis")]
+    assert all(one["environment"]["SHADOWPRICE_PRODUCTION"] == "1" for one in ours)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/livez", 200), ("/login/", 301), ("/api/v1/clusters", 301), ("/api/v1/progress", 401)]
+)
+def test_behind_tls_all_but_what_is_asked_within_is_redirected(
+    db: None, settings: LazySettings, path: str, status: int
+) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_HSTS_SECONDS = 60
+    ask = Client().post if path.endswith("progress") else Client().get
+    answer = ask(path)
+    assert answer.status_code == status
+    assert "Strict-Transport-Security" not in answer.headers
+    if status == 301:
+        assert answer.headers["Location"] == f"https://testserver{path}"
+        assert Client().get(path, secure=True).headers["Strict-Transport-Security"] == "max-age=60"
