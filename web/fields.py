@@ -4,7 +4,7 @@ Each message has the form "expected ..., got ...". Bounds are part of the OpenAP
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Postgres stores no NUL, and a lone surrogate has no UTF-8."""
+MOST_UNKNOWN: Final = 50
+"""Largest number of unknown keys of an object that an answer names."""
 MESSAGES: Final[dict[str, Any]] = {"required": "missing", "null": "expected a value, got null"}
 
 
@@ -199,9 +201,10 @@ class ByName(serializers.DictField):
         wrong: dict[str, Any] = {}
         known = self.names()
         if known is not None:
-            wrong = {str(name)[:60]: [f"expected {any_of(list(known))}"] for name in data if name not in known}
+            problems = unknown_keys(data, set(known), f"expected {any_of(list(known))}")
+            wrong = {name: [problem] for name, problem in problems.items()}
         try:
-            checked = dict(self.run_child_validation({k: v for k, v in data.items() if str(k)[:60] not in wrong}))
+            checked = dict(self.run_child_validation({k: v for k, v in data.items() if known is None or k in known}))
         except serializers.ValidationError as error:
             raise serializers.ValidationError({**wrong, **_as_dict(error.detail)}) from None
         if wrong:
@@ -238,6 +241,15 @@ class OneOf(serializers.Field):  # type: ignore[type-arg]
     def to_representation(self, value: Any) -> Any:
         """The object as it is."""
         return value
+
+
+def unknown_keys(keys: Iterable[str], known: Container[str], problem: str) -> dict[str, str]:
+    """Return `problem` for each key that is not known; of more than `MOST_UNKNOWN`, the last one counts the others."""
+    found = [str(key)[:60] for key in keys if key not in known]
+    problems = dict.fromkeys(found[:MOST_UNKNOWN], problem)
+    if len(found) > MOST_UNKNOWN:
+        problems[found[MOST_UNKNOWN - 1]] = f"{problem}; the same of {len(found) - MOST_UNKNOWN} more keys"
+    return problems
 
 
 def _as_dict(detail: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rest_framework.exceptions import ValidationError
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
-from web.fields import MESSAGES, problem_of
+from web.fields import MESSAGES, problem_of, unknown_keys
 
 
 class Schema(serializers.Serializer):  # type: ignore[type-arg]
@@ -79,7 +79,7 @@ class Schema(serializers.Serializer):  # type: ignore[type-arg]
     def _unknown(self, data: dict[str, Any]) -> dict[str, str]:
         known = sorted(self.known_keys(data))
         names = ", ".join(known) or "none"
-        return {str(key)[:60]: f"unknown; known: {names}" for key in data if key not in self.fields}
+        return unknown_keys(data, self.fields, f"unknown; known: {names}")
 
 
 def _is_plain(field: Any) -> bool:

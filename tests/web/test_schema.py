@@ -7,7 +7,7 @@ from django.http import QueryDict
 from rest_framework import serializers
 
 from scheduling.model.errors import InvalidField, OutOfRange
-from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text
+from web.fields import MOST_UNKNOWN, ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text
 from web.schema import Schema
 
 
@@ -103,6 +103,16 @@ def test_every_wrong_missing_and_unknown_field_is_named_at_once() -> None:
         "part": "expected an object, got 7",
         "other": "unknown; known: count, kind, open, part, parts, seconds, seeds, why",
     }
+
+
+@pytest.mark.parametrize("inside", ["", "seconds."])
+def test_of_very_many_unknown_keys_some_are_named_and_the_others_counted(inside: str) -> None:
+    keys = {f"k{i}": 1 for i in range(MOST_UNKNOWN + 30)}
+    found = wrong({"count": 1, "seconds": keys} if inside else {"count": 1, **keys})
+    assert list(found) == [f"{inside}k{i}" for i in range(MOST_UNKNOWN)]
+    messages = list(found.values())
+    assert len(set(messages[:-1])) == 1
+    assert messages[-1] == f"{messages[0]}; the same of 30 more keys"
 
 
 @pytest.mark.parametrize("body", [None, [], "text", 3])

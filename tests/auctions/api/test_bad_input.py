@@ -134,6 +134,12 @@ def test_all_wrong_fields_are_reported_at_once(api: APIClient) -> None:
     assert [row["field"] for row in answer.json()["errors"]] == [f"bids[1].{field}" for field in wrong]
 
 
+def test_an_answer_to_a_megabyte_of_unknown_keys_is_short(api: APIClient) -> None:
+    keys = {f"k{i}": 1 for i in range(70_000)}
+    answer = send(api, "bids", {**full("step"), **keys})
+    assert (answer.status_code, len(answer.content) < 50_000) == (400, True)
+
+
 def test_a_message_shows_values_as_they_were_sent(api: APIClient) -> None:
     answer = send(api, "bids", {**full("step"), "epochs": None, "chunks": True})
     assert [row["message"][-4:] for row in answer.json()["errors"]] == ["null", "true"]
