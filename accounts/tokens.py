@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.errors import TooManyTokens, WrongToken
 from accounts.models import HINT, Scope, Token
-from cluster import clock
+from cluster import changes, clock
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
 
@@ -117,6 +117,7 @@ def rotate(token: Token, *, overlap_s: int = 0) -> Issued:
         ends = now + timedelta(seconds=overlap_s)
         if held.expires_at is None or held.expires_at > ends:
             Token.objects.filter(pk=held.pk).update(expires_at=ends)
+            changes.note(held, "token replaced", {"expires_at": (held.expires_at, ends)})
     return issued
 
 

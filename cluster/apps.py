@@ -26,7 +26,10 @@ class ClusterConfig(AppConfig):
 
         changes.connect()
         changes.record(
-            User, hidden=("password",), exclude_fields=["last_login"], m2m_fields={"groups", "user_permissions"}
+            User,
+            hidden=("password",),
+            exclude_fields=["last_login", "date_joined"],
+            m2m_fields={"groups", "user_permissions"},
         )
         changes.record(Group, m2m_fields={"permissions"})
         changes.record(Cluster, fields=changes.CLOCK)

@@ -45,7 +45,7 @@ def record(model: type[Model], *, fields: tuple[str, ...] = (), hidden: tuple[st
     if not auditlog.contains(model):
         auditlog.register(
             model,
-            include_fields=list(fields) or None,
+            include_fields=list(fields or (field.name for field in model._meta.concrete_fields)),
             mask_fields=list(hidden),
             mask_callable="cluster.changes.hide",
             **options,

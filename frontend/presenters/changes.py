@@ -27,7 +27,7 @@ class Change:
     which: str
     """The row that was changed."""
     fields: list[tuple[str, str, str]]
-    """Name, value before and value after of each field."""
+    """Name, value before and value after of each field; one that is empty before and after is left out."""
 
 
 def entries(chosen: dict[str, str]) -> "QuerySet[LogEntry]":
@@ -52,6 +52,7 @@ def entries(chosen: dict[str, str]) -> "QuerySet[LogEntry]":
 def change(entry: LogEntry) -> Change:
     """Return an entry as it is shown."""
     data = entry.additional_data or {}
+    fields = [_field(name, pair) for name, pair in (entry.changes or {}).items()]
     return Change(
         at=entry.timestamp,
         who=data.get("who", ""),
@@ -60,7 +61,7 @@ def change(entry: LogEntry) -> Change:
         request=entry.cid or "",
         what=data.get("what", ""),
         which=entry.object_repr,
-        fields=[_field(name, pair) for name, pair in (entry.changes or {}).items()],
+        fields=[field for field in fields if field[1] or field[2]],
     )
 
 

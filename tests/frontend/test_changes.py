@@ -122,6 +122,23 @@ def test_users_and_their_groups_are_recorded_and_passwords_are_not(db: None) -> 
     assert "secret" not in text.lower()
 
 
+def test_tokens_are_recorded_without_what_they_are(alice: User, as_alice: Client) -> None:
+    made = as_alice.post("/api/v1/tokens", {"name": "laptop", "scope": "bid"}, **JSON)
+    assert made.status_code == 201, made.content
+    entry = last()
+    assert known_as(entry) == ("token created", "alice", "REST")
+    assert entry.changes["scope"] == ["None", "bid"]
+    assert set(entry.changes) == {"user", "name", "scope", "cluster", "expires_at"}
+    assert "digest" not in str(entry.changes)
+
+
+def test_a_new_user_is_recorded_by_the_columns_of_the_table(db: None) -> None:
+    carol = make_user("carol")
+    entry = LogEntry.objects.get(object_id=carol.pk, action=LogEntry.Action.CREATE, content_type__model="user")
+    assert {"username", "password", "is_active"} <= set(entry.changes)
+    assert not {"bids", "plans", "last_login", "date_joined"} & set(entry.changes)
+
+
 def test_an_entry_is_rolled_back_with_its_change(market: Market) -> None:
     count = LogEntry.objects.count()
     with transaction.atomic():
