@@ -118,6 +118,13 @@ class ExperimentForm(PageForm):
         label="Upper bound",
         help_text="Compute the upper bound on welfare for each workload and seed.",
     )
+    standing = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Rejected bids stand",
+        help_text="Under policies with posted prices, rejected bids are tried again, as in live markets. Otherwise"
+        " rejections are final.",
+    )
     more = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
@@ -199,6 +206,7 @@ class ExperimentForm(PageForm):
             "policies": list(self._chosen()),
             "seeds": data["seeds"],
             "bound": data["bound"],
+            "standing": data["standing"],
         }
 
     def blame(self, error: InvalidField) -> None:

@@ -201,6 +201,7 @@ def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:
         "runs": results.cells,
         "failed": [cell.run for cell in results.cells if cell.run.error][:5],
         "seeds": found.matrix["seeds"],
+        "standing": readings.bids_stand(found),
         "metrics": [(name, one.title) for name, one in METRICS.items()],
         "metric": metric,
         "title": METRICS[metric].title,

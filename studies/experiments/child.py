@@ -119,9 +119,14 @@ def _result(order: Json, workload: Workload, progress: Callable[[int, int], None
         bound = bound_of(workload, progress)
         return {"bound": bound}, {"cpu_s": process_time() - began}
     policy = make_policy(order["policy"]["name"], order["policy"]["parameters"])
-    replayed = run(workload, policy, progress=progress)
-    described = {"name": policy.name, "parameters": policy.to_json()}
-    return {"policy": described, "outcome": replayed.outcome.to_json()}, replayed.timing.to_json()
+    replayed = run(workload, policy, final=not order["standing"], progress=progress)
+    result: Json = {
+        "policy": {"name": policy.name, "parameters": policy.to_json()},
+        "outcome": replayed.outcome.to_json(),
+    }
+    if replayed.standing is not None:
+        result["standing"] = replayed.standing.to_json()
+    return result, replayed.timing.to_json()
 
 
 def main(source: TextIO, sink: TextIO) -> None:

@@ -12,6 +12,7 @@ from studies.background import processes, states
 from studies.background.models import Stage
 from studies.background.processes import Gone, Limits, Process, Stopping, Watch, follow, guarded
 from studies.background.states import Attempt
+from studies.experiments.readings import bids_stand
 from studies.job_tables import RUNS
 from studies.models import Run, Trace
 
@@ -86,6 +87,7 @@ def order_of(attempt: Attempt[Run]) -> Json:
         "workload": workload,
         "policy": None if run.policy is None else matrix["policies"][run.policy],
         "seed": run.seed,
+        "standing": bids_stand(run.experiment),
     }
     if "trace" in workload:
         found = Trace.objects.values("text", "throughputs").filter(pk=workload["trace"]).first()

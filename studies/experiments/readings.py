@@ -100,6 +100,11 @@ class Shown:
         return place_of(self.experiment)
 
     @property
+    def standing(self) -> bool:
+        """Whether rejected bids stand under policies with posted prices."""
+        return bids_stand(self.experiment)
+
+    @property
     def comparison(self) -> "Comparison | None":
         """Its comparison with the experiment that it repeats."""
         return comparison_of(self.experiment)
@@ -107,6 +112,14 @@ class Shown:
 
 def _common(stages: list[Stage]) -> Stage:
     return stages[0] if stages and all(stages) else Stage.BEGUN
+
+
+def bids_stand(experiment: Experiment) -> bool:
+    """Return whether rejected bids stand under policies with posted prices.
+
+    In experiments of versions before bids could stand, which do not say it, rejections were final.
+    """
+    return bool(experiment.matrix.get("standing", False))
 
 
 def tag_of(experiment: Experiment) -> tuple[object, ...]:
@@ -145,6 +158,8 @@ class Cell:
 
 def _identity(run: Run, document: Json) -> str:
     parts = [run.sources, run.workload_sha256, document.get("policy"), document["seed"]]
+    if "standing" in document:  # not in outcomes of final rejections, whose identities stay as they were
+        parts.append(document["standing"])
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
 

@@ -142,6 +142,11 @@ class ExperimentIn(Schema):
     bound = Flag(
         default=True, help_text="Whether the upper bound on welfare is computed for each workload and seed; default."
     )
+    standing = Flag(
+        default=True,
+        help_text="Whether rejected bids stand under policies with posted prices, as they do in live markets; default."
+        " If false, rejections are final.",
+    )
 
     def validate(self, attrs: Json) -> Json:
         """Return the checked fields; raises ValidationError if they do not fit together."""
@@ -170,6 +175,8 @@ class ExperimentRequest:
     seeds: tuple[int, ...]
     bound: bool
     """Whether the upper bound on welfare is computed for each workload and seed."""
+    standing: bool = True
+    """Whether rejected bids stand under policies with posted prices."""
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -184,6 +191,7 @@ class ExperimentRequest:
             "policies": list(self.policies),
             "seeds": list(self.seeds),
             "bound": self.bound,
+            "standing": self.standing,
         }
 
     @classmethod
@@ -191,7 +199,7 @@ class ExperimentRequest:
         """Read the body of a request that may use these traces; raises InvalidField naming the wrong fields."""
         read = ExperimentIn.read(document, traces=traces)
         rows = {name: tuple(read[name]) for name in ("workloads", "policies", "seeds")}
-        return cls(label=read["label"], bound=read["bound"], **rows)
+        return cls(label=read["label"], bound=read["bound"], standing=read["standing"], **rows)
 
 
 def _generated(row: Json) -> CheckedWorkload:

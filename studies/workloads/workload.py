@@ -11,7 +11,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from studies.workloads.simulation.reach import Reach
-from studies.workloads.simulation.replay import Progress, Replayed, ReplayParameters, replay
+from studies.workloads.simulation.replay import Progress, Replayed, ReplayParameters, live_rule, replay
 from studies.workloads.traces.mapping import TracedBids
 
 MOST_LINES = 1000
@@ -82,6 +82,10 @@ class Workload:
         }
 
 
-def run(workload: Workload, policy: Policy, *, progress: Progress | None = None) -> Replayed:
-    """Run the workload under a policy; raises as `replay` does."""
-    return replay(workload.jobs, policy, workload.inventory, workload.plan, progress=progress)
+def run(workload: Workload, policy: Policy, *, final: bool = False, progress: Progress | None = None) -> Replayed:
+    """Run the workload under a policy; raises as `replay` does.
+
+    If the policy posts prices, rejected bids stand by the rule of live markets, unless rejections are `final`.
+    """
+    rule = None if final else live_rule(policy)
+    return replay(workload.jobs, policy, workload.inventory, workload.plan, progress=progress, standing=rule)

@@ -58,6 +58,7 @@ def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as
     waiting = as_alice.get(page(experiment)).text
     for words in ("0 of 6 runs have ended", "Cancel</button>", "Queued"):
         assert words in waiting
+    assert "<dd>are not tried again</dd>" in waiting, "the box was not ticked"
     assert compute_here() == 6
     done = as_alice.get(page(experiment)).text
     for words in ("fifo (blocking=false)", "Acceptance", "2 of 2", "±", "synthetic", "No policy's welfare can exceed"):

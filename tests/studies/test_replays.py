@@ -25,6 +25,7 @@ from scheduling.policies.base import Policy
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.dps import Dps
 from scheduling.policies.simulation import Simulation
+from scheduling.policies.standing import StandingRule
 from scheduling.registry import POLICIES, make_policy
 from studies.workloads.simulation.outcome import Conservation, NotConserved, jain, outcome_of
 from studies.workloads.simulation.reach import Reach
@@ -185,6 +186,22 @@ def test_the_command_prints_a_table_that_says_what_is_synthetic(traces: Traces) 
     assert f"; 0 of {len(tenants)} tenants have no completed job" in out
     assert "values synthetic, arrivals/sizes real (seed 1)" in out
     assert err == ""
+
+
+def test_rejected_bids_stand_as_in_a_live_market_unless_rejections_are_final(traces: Traces) -> None:
+    arguments = [str(traces.philly_day), "--gpus=16", "--jobs=60", "--json"]
+    by_policy = {
+        name: [json.loads(command(*arguments, f"--policy={name}", *final)[0]) for final in ([], ["--final"])]
+        for name in ("dps", "fifo")
+    }
+    standing, final = by_policy["dps"]
+    assert (standing["standing"], final["standing"]) == (StandingRule().to_json(), None)
+    assert standing["outcome"]["jobs"]["rejected"] < final["outcome"]["jobs"]["rejected"]
+    assert [document["standing"] for document in by_policy["fifo"]] == [None, None]
+    assert by_policy["fifo"][0]["outcome"] == by_policy["fifo"][1]["outcome"]
+    table = [command(*arguments[:-1], "--policy=dps", *more)[0] for more in ([], ["--final"])]
+    assert "stand: tried again every 4 slots" in table[0]
+    assert "are not tried again" in table[1]
 
 
 def test_the_document_is_the_same_but_for_the_timing(traces: Traces) -> None:

@@ -115,6 +115,10 @@ class ExperimentOut(ExperimentRow):
         source="experiment.matrix.seeds", child=serializers.IntegerField(), help_text="Seeds of all that is drawn."
     )
     bound = serializers.BooleanField(source="experiment.matrix.bound", help_text="Whether bounds are computed.")
+    standing = serializers.BooleanField(
+        help_text="Whether rejected bids stand under policies with posted prices, as they do in live markets; else"
+        " rejections are final, as in all experiments before bids could stand."
+    )
     comparison = ComparisonOut(allow_null=True, help_text="With what it repeats; null if it repeats nothing.")
 
 

@@ -61,6 +61,9 @@ class Command(BaseCommand):
         parser.add_argument("--reference", default="v100", help="the GPU of worker types that were not measured")
         parser.add_argument("--seed", type=int, default=1, help="of values and targets")
         parser.add_argument("--jobs", type=int, help="number of rows, from the first one")
+        parser.add_argument(
+            "--final", action="store_true", help="rejections are final: no bid stands, as bids do in live markets"
+        )
         parser.add_argument("--json", action="store_true", help="print a document instead of a table")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -88,7 +91,7 @@ class Command(BaseCommand):
         if workload.reach.warning:
             self.stderr.write(workload.reach.warning)  # before the long wait
         kernels.warm_up(*kernels.needed_by(policy))
-        replayed = run(workload, policy, progress=self._progress)
+        replayed = run(workload, policy, final=options["final"], progress=self._progress)
         return Report(trace, workload.jobs, seed, policy, source.place, workload.plan, replayed)
 
     def _source(self, options: dict[str, Any]) -> TraceSource:

@@ -13,6 +13,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import StandingRule
 from studies.workloads.simulation.outcome import Outcome, outcome_of
@@ -67,6 +68,13 @@ class Replayed:
 
     outcome: Outcome
     timing: Timing
+    standing: StandingRule | None = None
+    """The rule by which rejected bids were tried again; None if rejections were final."""
+
+
+def live_rule(policy: Policy) -> StandingRule | None:
+    """Return the rule by which bids stand in live markets under this policy; None if it posts no prices."""
+    return StandingRule() if isinstance(policy, PostedPricePolicy) else None
 
 
 def replay(
@@ -88,7 +96,7 @@ def replay(
         If jobs were lost: the policy is wrong.
     """
     run, timing = run_trace(traced, policy, inventory, plan, progress=progress, standing=standing)
-    return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), timing)
+    return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), timing, standing)
 
 
 def run_trace(

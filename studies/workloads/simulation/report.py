@@ -7,6 +7,7 @@ from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.standing import StandingRule
 from studies.workloads.simulation.reach import Reach
 from studies.workloads.simulation.replay import Replayed, ReplayParameters
 from studies.workloads.traces.mapping import TENANT, TracedBids
@@ -45,6 +46,7 @@ class Report:
             "cluster": self.cluster,
             "plan": asdict(self.plan),
             "reach": Reach.of(traced, self.plan).to_json(),
+            "standing": None if self.replayed.standing is None else self.replayed.standing.to_json(),
             "outcome": self.replayed.outcome.to_json(),
             "timing": self.replayed.timing.to_json(),
         }
@@ -62,6 +64,7 @@ class Report:
         warning = Reach.of(self.traced, self.plan).warning
         if warning:
             yield _row("WARNING", warning)
+        yield _row("rejected bids", _rejections(self.replayed.standing))
         yield _row("welfare", f"{out.welfare:,.2f} (synthetic)")
         yield _row("revenue", f"{out.revenue:,.2f} (synthetic)")
         yield _row("bidders' payoff", f"{out.payoff:,.2f} (synthetic)")
@@ -86,6 +89,12 @@ class Report:
 
 def _row(label: str, value: str) -> str:
     return f"  {label:<24} {value}"
+
+
+def _rejections(rule: StandingRule | None) -> str:
+    if rule is None:
+        return "are not tried again"
+    return f"stand: tried again every {rule.every} slots, for {rule.longest:g} horizons at most"
 
 
 def _share(share: float | None) -> str:

@@ -14,6 +14,7 @@ from django.db.models import F
 
 from auctions.domain.errors import WrongState
 from scheduling.model.decision import canonical
+from scheduling.policies.standing import StandingRule
 from scheduling.registry import make_policy
 from studies.background import dead_workers, states
 from studies.background.models import JobState, Stage
@@ -123,6 +124,22 @@ def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: U
     assert whole is not None
     assert whole["outcome"] == json.loads(reported.getvalue())["outcome"]
     assert whole["outcome"]["jobs"]["completed"] == 15
+
+
+def test_rejected_bids_stand_unless_an_experiment_says_otherwise_or_is_from_before_bids_could(alice: User) -> None:
+    body = matrix(workloads=[{"trace": uploaded(alice).pk, "gpus": 16}], policies=[{"name": "dps"}], seeds=[1],
+                  bound=False)  # fmt: skip
+    standing, final, earlier = (submitted(alice, one) for one in (body, {**body, "standing": False}, body))
+    del earlier.matrix["standing"]
+    earlier.save()
+    assert [readings.bids_stand(one) for one in (standing, final, earlier)] == [True, False, False]
+    assert compute_here() == 3
+    cells = [readings.results_of(one).cells[0] for one in (standing, final, earlier)]
+    whole = [cell.outcome or {} for cell in cells]
+    assert [one.get("standing") for one in whole] == [StandingRule().to_json(), None, None]
+    assert whole[0]["outcome"]["acceptance"] > whole[1]["outcome"]["acceptance"]
+    assert cells[1].run.outcome_sha256 == cells[2].run.outcome_sha256
+    assert cells[0].identity != cells[1].identity == cells[2].identity
 
 
 def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User, traces: Traces) -> None:
