@@ -21,6 +21,8 @@ STATES: Final = (
     " again when slots begin."
 )
 
+ARRIVAL: Final = "First slot in which the job could start; all times in the bid count from its beginning, the arrival"
+
 
 class PlacementOut(Answer):
     server = string("Name of the server.")
@@ -143,6 +145,7 @@ class _DecisionOut(Answer):
 
 
 class QuoteOut(_DecisionOut):
+    arrival_slot, arrival_s, arrival_at = slot_times("slot", ARRIVAL)
     stands_until_slot, stands_until_s, stands_until_at = slot_times(
         "stands_until", "Last slot in which it would be tried again; null if it would not stand", null=True
     )
@@ -171,7 +174,7 @@ class BidBrief(Answer):
     state = serializers.ChoiceField(BidState.choices, help_text=STATES)
     submitted_at = wall_time("Time of the submission")
     submitted_s = serializers.FloatField(help_text="Time of the submission, seconds after the epoch of the cluster.")
-    arrival_slot, arrival_s, arrival_at = slot_times("arrival_slot", "First slot in which the job could start")
+    arrival_slot, arrival_s, arrival_at = slot_times("arrival_slot", ARRIVAL)
     start_slot, start_s, start_at = slot_times(
         "start_slot", "Slot of the start; for a job that ended before it, of the planned start", null=True
     )

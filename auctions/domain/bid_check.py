@@ -15,7 +15,7 @@ from rest_framework.exceptions import ValidationError
 
 from auctions.domain import programs
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.domain.utilities import UTILITIES
+from auctions.domain.utilities import SECONDS_AFTER_ARRIVAL, UTILITIES
 from cluster.database.prepared import Prepared
 from cluster.models import (
     LARGEST_CHUNKS,
@@ -194,7 +194,7 @@ class BidIn(Schema):
         0,
         LARGEST_SECONDS,
         required=False,
-        help_text="The job does not start before this many seconds after submission; 0 if not given.",
+        help_text=f"The job does not start before this many {SECONDS_AFTER_ARRIVAL}; 0 if not given.",
     )
     chunk_mb = Number(
         0,
@@ -216,7 +216,7 @@ class BidIn(Schema):
         0,
         LARGEST_SECONDS,
         required=False,
-        help_text="A standing bid is not tried again later than this, seconds after submission; it may end earlier.",
+        help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier.",
     )
     utility = OneOf(
         "form",

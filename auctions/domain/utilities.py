@@ -15,6 +15,8 @@ from web.schema import Schema, refused
 
 SMALLEST_ZERO_S: Final = 0.001
 """Smallest `zero_at_s`, seconds. The value is divided by it, so it must not be close to 0."""
+SECONDS_AFTER_ARRIVAL: Final = "seconds after arrival (the beginning of the slot after the submission, `arrival_s`)"
+"""Unit and beginning of all times in a bid, in the texts of the interface."""
 CORE_NAMES: Final = {
     "v": "value",
     "c": "value",
@@ -39,7 +41,7 @@ def _value() -> Number:
 
 def _zero() -> Number:
     return Number(
-        SMALLEST_ZERO_S, LARGEST_SECONDS, help_text="When the value has fallen to 0, seconds after submission."
+        SMALLEST_ZERO_S, LARGEST_SECONDS, help_text=f"When the value has fallen to 0, {SECONDS_AFTER_ARRIVAL}."
     )
 
 
@@ -66,7 +68,7 @@ class Constant(_Utility):
 class Step(_Utility):
     form = _form("step")
     value = _value()
-    deadline_s = Number(0, LARGEST_SECONDS, help_text="A later completion has value 0, seconds after submission.")
+    deadline_s = Number(0, LARGEST_SECONDS, help_text=f"A later completion has value 0, {SECONDS_AFTER_ARRIVAL}.")
 
 
 class Linear(_Utility):
@@ -85,11 +87,11 @@ class Sigmoid(_Utility):
     form = _form("sigmoid")
     value = _value()
     steepness_per_s = Number(0, LARGEST_SECONDS, help_text="How steeply the value falls, per second.")
-    midpoint_s = Number(0, LARGEST_SECONDS, help_text="When half the value is gone, seconds after submission.")
+    midpoint_s = Number(0, LARGEST_SECONDS, help_text=f"When half the value is gone, {SECONDS_AFTER_ARRIVAL}.")
 
 
 class Point(Rows):
-    """Seconds after submission, and the fraction of the value that is left then."""
+    """Seconds after arrival, and the fraction of the value that is left then."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(Number(0, LARGEST_SECONDS), least=2, most=2, **more)
@@ -112,7 +114,7 @@ class PiecewiseLinear(_Utility):
     points = Rows(
         Point(),
         least=1,
-        help_text="Pairs of seconds after submission, which rise, and the fraction of the value then, from 1 to 0,"
+        help_text=f"Pairs of {SECONDS_AFTER_ARRIVAL}, which rise, and the fraction of the value then, from 1 to 0,"
         " which does not rise.",
     )
 

@@ -28,7 +28,7 @@ class Statements:
     """Results over a range of statements of one kind."""
 
     points: Sequence[Misreport]
-    """Stated times are hours after submission."""
+    """Stated times are hours after arrival."""
     arrival: int
     """Slot of the decision."""
     pays: bool
@@ -70,7 +70,7 @@ def by_time(found: Statements) -> Drawing:
 
 
 def table(kinds: Mapping[str, Sequence[Misreport]]) -> Table:
-    """Return all points of both curves; times in hours after submission, slots as numbers."""
+    """Return all points of both curves; times in hours after arrival, slots as numbers."""
     names = ("factor", "stated", "admitted", "start", "completion", "payment", "value", "payoff")
     rows = (
         (kind, *("" if (cell := getattr(point, name)) is None else cell for name in names))

@@ -22,6 +22,7 @@ from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
 
 HOUR_S: Final = 3600
+AFTER_ARRIVAL: Final = "Hours after arrival, when the next slot begins."
 FORMS: Final = (
     ("constant", "Constant: the same at any completion"),
     ("step", "Deadline: the full value until then, 0 after it"),
@@ -105,14 +106,12 @@ class BidForm(PageForm):
     )
     value = forms.FloatField(min_value=0, initial=100, help_text="Value of completing the job, in money.")
     form = forms.ChoiceField(choices=FORMS, initial="linear", label="Value over time")
-    deadline_h = forms.FloatField(
-        required=False, min_value=0, initial=24, label="Deadline", help_text="Hours after submission."
-    )
+    deadline_h = forms.FloatField(required=False, min_value=0, initial=24, label="Deadline", help_text=AFTER_ARRIVAL)
     zero_at_h = forms.FloatField(
-        required=False, min_value=0, initial=72, label="Value is 0 after", help_text="Hours after submission."
+        required=False, min_value=0, initial=72, label="Value is 0 after", help_text=AFTER_ARRIVAL
     )
     midpoint_h = forms.FloatField(
-        required=False, min_value=0, initial=24, label="Half the value after", help_text="Hours after submission."
+        required=False, min_value=0, initial=24, label="Half the value after", help_text=AFTER_ARRIVAL
     )
     steepness_per_h = forms.FloatField(
         required=False,
@@ -125,7 +124,8 @@ class BidForm(PageForm):
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         initial="0 1\n24 0.5\n72 0",
-        help_text="One point a line: hours after submission, and the share of the value left (1 to 0, never rising).",
+        help_text="One point a line: hours after arrival, when the next slot begins, and the share of the value left (1"
+        " to 0, never rising).",
     )
     standing = forms.BooleanField(
         required=False,
@@ -134,7 +134,7 @@ class BidForm(PageForm):
         " prices posted then. You can withdraw it at any time.",
     )
     start_after_h = forms.FloatField(
-        required=False, min_value=0, label="Earliest start", help_text="Hours after submission; empty for at once."
+        required=False, min_value=0, label="Earliest start", help_text=f"{AFTER_ARRIVAL[:-1]}; empty for at once."
     )
     standing_until_h = forms.FloatField(
         required=False,
@@ -181,7 +181,7 @@ class BidForm(PageForm):
         if issubclass(policy, PostedPricePolicy):
             self.fields["standing"].initial = cluster.standing_by_default
             hours = RULE.longest * cluster.horizon_slots * cluster.slot_seconds / HOUR_S
-            self.fields["standing_until_h"].help_text = f"Hours after submission; empty for {hours:.4g}, the most."
+            self.fields["standing_until_h"].help_text = f"{AFTER_ARRIVAL[:-1]}; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]
         programs = open_names(cluster, bidder)

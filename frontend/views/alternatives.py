@@ -66,7 +66,7 @@ def _drawing(market: Market, bid: Bid, kind: str, caller: int) -> Drawing:
     pays = found.policy.objective is Objective.WELFARE
     points = found.by_value if kind == "value" else _hours(found, market)
     value = "stated value" if pays else "stated weight"
-    unit = value if kind == "value" else "stated time, hours after submission"
+    unit = value if kind == "value" else "stated time, hours after arrival"
     return DRAWINGS[kind](Statements(points, arrival=bid.arrival_slot, pays=pays, unit=unit))
 
 

@@ -126,7 +126,7 @@ class StatementOut(Schema):
 
 
 class TimeStatementOut(StatementOut):
-    stated = Seconds(help_text="The time that is stated, seconds after submission.")
+    stated = Seconds(help_text="The time that is stated, seconds after arrival.")
 
 
 class AlternativesOut(Schema):
@@ -137,7 +137,7 @@ class AlternativesOut(Schema):
     time_s = Seconds(
         source="time",
         allow_null=True,
-        help_text="True time, seconds after submission: the deadline, the end of all value, the midpoint or the last"
+        help_text="True time, seconds after arrival: the deadline, the end of all value, the midpoint or the last"
         " point; null if the utility has none.",
     )
     by_value = StatementOut(many=True, help_text="Stating 0 to 3 times the value.")

@@ -9,7 +9,7 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, set_time
 from web import waiting
 
 BIDS = f"{BASE}/bids"
@@ -210,6 +210,26 @@ def test_a_bulk_asks_the_database_for_little_more_than_it_writes(
         assert post(api, f"{BIDS}/bulk", {"bids": [body()] * 50}).status_code == 202
 
 
+def test_the_times_in_a_bid_count_from_its_arrival_which_quote_and_answer_show(api: APIClient, market: Market) -> None:
+    set_time(market, 60.0)
+    needed = post(api, f"{BASE}/quotes", body()).json()["schedule"]["completion_s"] - SLOT_S
+    in_time = {**body(), "utility": {"form": "step", "value": 100.0, "deadline_s": needed}}
+    too_late = {**body(), "utility": {"form": "step", "value": 100.0, "deadline_s": needed - SLOT_S}}
+    assert [post(api, f"{BASE}/quotes", one).json()["admitted"] for one in (in_time, too_late)] == [True, False]
+    quote, answer = post(api, f"{BASE}/quotes", in_time).json(), post(api, BIDS, in_time).json()
+    for name, expected in (("arrival_slot", 1), ("arrival_s", SLOT_S)):
+        assert quote[name] == answer[name] == expected
+    assert quote["arrival_at"] == answer["arrival_at"]
+    assert answer["submitted_s"] == 60.0
+    assert quote["schedule"]["completion_s"] == quote["arrival_s"] + needed
+
+
+def test_no_text_of_the_interface_counts_from_the_submission(api: APIClient) -> None:
+    described = api.get("/api/v1/schema", HTTP_ACCEPT="application/json").content.decode()
+    assert "seconds after arrival" in described
+    assert "after submission" not in described
+
+
 def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market: Market) -> None:
     quote = post(api, f"{BASE}/quotes", body()).json()
     assert not Bid.objects.exists()
@@ -217,6 +237,7 @@ def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market
     decision_queue.process_pending(market.pk)
     decision = api.get(f"{BIDS}/1").json()["decision"]
     only_quoted = {"stands_until_slot", "stands_until_s", "stands_until_at", "standing_wait_slots"}
+    only_quoted |= {"arrival_slot", "arrival_s", "arrival_at"}
     assert {key: decision[key] for key in quote.keys() - only_quoted} == {
         key: quote[key] for key in quote.keys() - only_quoted
     }
