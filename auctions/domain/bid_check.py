@@ -28,11 +28,13 @@ from cluster.models import (
     StepTime,
 )
 from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import LARGEST_MONEY, shown
+from scheduling.model.validation import LARGEST_MONEY, check_number, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
-from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of
+from scheduling.policies.standing import StandingRule
+from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of, problem_of
 from web.schema import Schema, named
 
 LARGEST_EPOCHS: Final = 1_000_000
@@ -57,6 +59,8 @@ VALUE_KEYS: Final = {
 """Key that states the value of a completion, by the objective of the policy in force."""
 DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
 """Default values by objective: the weight, where it is displayed but not used."""
+TURNS: Final = StandingRule()
+"""The rule of live markets, `auctions.engine.standing.RULE`. This package may not import it; a test compares both."""
 _PROFILE = Prepared(lambda cluster, name: ModelProfile.objects.filter(cluster=cluster, name=name), int, str)
 _STEP_TIMES = Prepared(
     lambda profile: StepTime.objects.filter(profile=profile).values_list(
@@ -216,7 +220,8 @@ class BidIn(Schema):
         0,
         LARGEST_SECONDS,
         required=False,
-        help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier.",
+        help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier."
+        f" At least {TURNS.every} slots, because standing bids are tried again every {TURNS.every} slots.",
     )
     utility = OneOf(
         "form",
@@ -241,6 +246,14 @@ class BidIn(Schema):
         if "bids" not in self.context and isinstance(data, Mapping):
             return dict(data)
         return super().to_internal_value(data)
+
+    def validate_standing_until_s(self, stated: float) -> float:
+        """Refuse a time before the first turn at which any bid is tried again: such a bid would never stand."""
+        least = TURNS.every * self._bids.snapshot.slot_seconds
+        try:
+            return check_number("", stated, low=least)
+        except InvalidField as error:
+            raise ValidationError([problem_of(error)]) from None
 
     def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
         """Fill in the profile of the model and the defaults."""

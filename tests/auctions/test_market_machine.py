@@ -93,7 +93,7 @@ class MarketMachine(RuleBasedStateMachine):
         self.people = [make_user(f"alice-{number}-{n}") for n in range(5)]
         self.seconds = 0.0
 
-    @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES, stands=st.sampled_from([None, 150.0, 1e6]))
+    @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES, stands=st.sampled_from([None, 450.0, 1e6]))
     def submit(self, value: float, epochs: int, utility: dict[str, Any], stands: float | None) -> None:
         """A bid comes in, and stands where prices are posted if it may be tried again."""
         sent = self.offer(value, epochs, utility)

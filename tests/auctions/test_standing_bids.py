@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from auctions.counterfactual.alternatives import alternatives_of
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
+from auctions.domain import bid_check
 from auctions.domain.errors import WrongState
 from auctions.domain.policy_errors import policy_errors
 from auctions.engine import decide, decision_queue, standing
@@ -440,12 +441,19 @@ def test_only_bids_that_say_so_stand_unless_the_cluster_says_so_for_them(
     assert decided(market, bob, 50.0, standing=False).state == BidState.REJECTED
 
 
-def test_a_bid_that_no_cluster_could_run_or_whose_last_slot_is_before_its_turn_does_not_stand(
+def test_a_bid_that_no_cluster_could_run_does_not_stand(market: Market, alice: User, bob: User) -> None:
+    filled(market, alice)
+    assert decided(market, bob, 50.0, epochs=1000, standing=True).state == BidState.REJECTED
+
+
+def test_a_bid_that_is_to_be_tried_no_longer_than_until_its_first_turn_is_refused_with_the_least_time(
     market: Market, alice: User, bob: User
 ) -> None:
     filled(market, alice)
-    assert decided(market, bob, 50.0, epochs=1000, standing=True).state == BidState.REJECTED
-    assert decided(market, bob, 50.0, standing=True, standing_until_s=3.9 * SLOT_S).state == BidState.REJECTED
+    assert bid_check.TURNS == standing.RULE
+    with pytest.raises(InvalidField, match=r"expected .*400.*, got 390") as caught:
+        decided(market, bob, 50.0, standing=True, standing_until_s=3.9 * SLOT_S)
+    assert caught.value.field == "standing_until_s"
     assert decided(market, bob, 50.0, standing=True, standing_until_s=4 * SLOT_S).state == BidState.STANDING
 
 
@@ -609,7 +617,7 @@ def drawn_bids(rng: np.random.Generator, *, slots: int) -> Iterator[tuple[int, d
             ]
             stands: dict[str, Any] = {"standing": bool(rng.random() < 0.8)}
             if stands["standing"] and rng.random() < 0.3:
-                stands["standing_until_s"] = float(rng.integers(0, 12)) * SLOT_S
+                stands["standing_until_s"] = float(rng.integers(4, 16)) * SLOT_S
             yield slot, {"epochs": int(rng.integers(1, 9)), "utility": forms[int(rng.integers(3))], **stands}
 
 

@@ -85,6 +85,12 @@ def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pay
     assert not {"standing", "standing_until_h"} & set(BidForm(cluster=weighted.cluster).fields)
 
 
+def test_a_time_before_the_first_turn_is_refused_in_hours(full: Market, as_alice: Client) -> None:
+    page = as_alice.post(f"{HOME}submit/", {**FIELDS, "standing": "on", "standing_until_h": "0.1"}).text
+    assert "Expected at least 0.111 hours." in page
+    assert not Bid.objects.filter(owner__username="alice").exists()
+
+
 def test_a_similar_bid_stands_as_long(full: Market) -> None:
     shown: Any = initial_of({**body(), "standing": True, "standing_until_s": 5400}, full.cluster)
     assert (shown["standing"], shown["standing_until_h"]) == (True, 1.5)

@@ -86,6 +86,7 @@ def test_a_cluster_says_what_bids_do_that_do_not_say_so(api: APIClient, full: Ma
         ({"standing": 1}, "standing"),
         ({"standing": "yes"}, "standing"),
         ({"standing_until_s": -1}, "standing_until_s"),
+        ({"standing_until_s": 4 * SLOT_S - 1}, "standing_until_s"),
         ({"standing": False, "standing_until_s": 5}, "standing_until_s"),
     ],
 )
