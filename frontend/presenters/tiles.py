@@ -36,8 +36,7 @@ def _revenue(reading: Summary) -> Tile:
 def _admitted(reading: Summary) -> Tile:
     decided = reading.admitted + reading.rejected
     note = f"{reading.admitted} of {decided} decided, {reading.undecided} undecided"
-    if reading.standing:
-        note = f"{note}, {reading.standing} standing"
+    note += _left_out(reading)
     if reading.quarantined:
         note = f"{note}, {reading.quarantined} quarantined"
     return Tile("admitted", "Admitted", percent(reading.acceptance), note)
@@ -56,7 +55,13 @@ def _optimum(reading: Summary) -> Tile:
     if bound is None:
         return Tile("optimum", label, "–", "no certificate yet")
     said = f"upper bound {money(bound.value)} ({bound.get_kind_display().lower()})"
-    return Tile("optimum", label, percent(1 - bound.gap), said)
+    return Tile("optimum", label, percent(1 - bound.gap), said + _left_out(reading))
+
+
+def _left_out(reading: Summary) -> str:
+    """Return how many standing bids a figure of decided bids leaves out: they may still be admitted."""
+    count = reading.standing or 0
+    return f", {count} standing {'bid' if count == 1 else 'bids'} left out" if count else ""
 
 
 def _weighted_flow(reading: Summary) -> Tile:

@@ -9,9 +9,11 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Market
+from auctions.readings import certificates, publications
 from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
-from tests.auctions.worlds import SLOT_S, body, make_cluster, sell_out, set_time
+from frontend.presenters.tiles import tiles_of
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, sell_out, set_time
 
 pytestmark = pytest.mark.thorough
 
@@ -96,7 +98,14 @@ def test_a_similar_bid_stands_as_long(full: Market) -> None:
     assert (shown["standing"], shown["standing_until_h"]) == (True, 1.5)
 
 
-def test_operators_read_the_number_of_standing_bids(full: Market, as_alice: Client, as_operator: Client) -> None:
+def test_operators_read_how_many_standing_bids_acceptance_and_proven_share_leave_out(
+    full: Market, as_alice: Client, as_operator: Client
+) -> None:
+    certificates.renew(full.pk)
+    assert "left out" not in as_operator.get(HOME).text
     sent(as_alice, full, standing="on")
-    assert "1 standing" in as_operator.get(HOME).text
-    assert "1 standing" not in as_alice.get(HOME).text
+    certificates.renew(full.pk)
+    tiles = {tile.key: tile.note for tile in tiles_of(publications.summary(full, make_operator("olivia")))}
+    assert {key for key, note in tiles.items() if note.endswith(", 1 standing bid left out")} == {"admitted", "optimum"}
+    assert as_operator.get(HOME).text.count("1 standing bid left out") == 2
+    assert "left out" not in as_alice.get(HOME).text
