@@ -31,6 +31,8 @@ from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, to_bids
 
 JOBS = SLOTS = 10
+SMALL_OASIS = oasis.Setting(servers=10, slots=SLOTS, jobs=60, arrivals=0.5)
+SMALL_DPS = dps.Setting(servers=3, slots=SLOTS, jobs=60, types=2, chunks=(2, 6), epochs=(10, 20), minibatches=(10, 40))
 NEAR = 0.15
 """Largest mean distance of the bound of divided jobs from the optimum of small instances, relative."""
 
@@ -76,14 +78,13 @@ def chosen(bids: Sequence[Bid], inventory: Inventory, covers: Covers) -> Offline
 
 def small_oasis(rng: np.random.Generator) -> OfflineProblem | None:
     """Ten servers of each pool; jobs arrive in the first half."""
-    drawn = oasis.draw(oasis.Setting(servers=10, slots=SLOTS, jobs=60, arrivals=0.5), rng)
+    drawn = oasis.draw(SMALL_OASIS, rng)
     return chosen(drawn.bids, drawn.inventory, Covers.ELASTIC)
 
 
 def small_dps(rng: np.random.Generator) -> OfflineProblem | None:
     """Three servers; the cloud is too far for ten slots."""
-    ranges = dps.Setting(servers=3, slots=SLOTS, jobs=60, types=2, chunks=(2, 6), epochs=(10, 20), minibatches=(10, 40))
-    drawn = dps.draw(ranges, rng)
+    drawn = dps.draw(SMALL_DPS, rng)
     return chosen(drawn.bids, drawn.inventory, Covers.RIGID)
 
 
