@@ -1,4 +1,6 @@
-"""Rolling weighted completion against other schedulers. `python -m benchmarks.against_baselines [--quick]`.
+"""Weighted completion against other schedulers. `python -m benchmarks.against_baselines [--quick]`.
+
+Measured are `search`, the default; `rescaled`, which stops at most 8 running jobs at an event; and `rolling`.
 
 Twelve settings at the ranges of the paper's Section 7, each drawn again from several seeds: numbers of jobs, numbers of
 servers and slots of arrival, with parameter servers and as rings. `--quick` divides jobs and servers by five; capacity
@@ -7,7 +9,7 @@ tenth of the time: the paper's setting leaves much of a cluster idle, and few jo
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,11 +29,16 @@ SETTINGS = tuple(
     for architecture in Architecture
     for jobs, servers, slots in SIZES
 )
+OURS: Mapping[str, WeightedCompletion] = {
+    "search": WeightedCompletion(),
+    "rescaled": WeightedCompletion(rescaled=8),
+    "rolling": WeightedCompletion(mode="rolling"),
+}
 FLUID = "drf fluid"
 NAMES = (*BASELINES, FLUID)
 MEASURES = ("completion", "flow")
 WANTED = 11
-"""Number of the twelve settings in which rolling has to be better than each of `BASELINES`."""
+"""Number of the twelve settings in which each of `OURS` has to be better than each of `BASELINES`."""
 
 
 def main() -> None:
@@ -48,30 +55,35 @@ def main() -> None:
 
 
 def table(seeds: range, *, scale: int, burst: int) -> Iterator[str]:
-    """A line a setting: rolling's total over each other's, and in how many it is better."""
-    yield "rolling's sum of weight x completion (of weight x flow) over that of each other; below 1 rolling is better"
-    yield f"{'arch':>4} {'jobs':>5} {'servers':>7} {'slots':>5} " + " ".join(f"{name:>13}" for name in NAMES)
+    """Lines of each setting: totals of ours over each other's, and in how many settings they are less."""
+    yield "our sum of weight x completion (of weight x flow) over that of each other; below 1 ours is better"
+    yield f"{'arch':>4} {'jobs':>5} {'servers':>7} {'slots':>5} {'ours':>8} " + " ".join(
+        f"{name:>13}" for name in NAMES
+    )
     ratios = []
     for setting in SETTINGS:
         jobs, servers = setting.jobs // scale, setting.servers // scale
         smaller = replace(setting, jobs=jobs, servers=servers, slots=setting.slots // burst)
         drawn = [totals(draw(smaller, np.random.default_rng(seed))) for seed in seeds]
         total = np.sum(drawn, axis=0)
-        ratios.append(total[0] / total[1:])
-        cells = " ".join(f"{completion:5.2f} ({flow:5.2f})" for completion, flow in ratios[-1])
-        yield f"{setting.architecture:>4} {smaller.jobs:>5} {smaller.servers:>7} {smaller.slots:>5} {cells}"
-    for i, measure in enumerate(MEASURES):
-        better = (np.array(ratios)[:, :, i] < 1).sum(axis=0)
-        kept = bool((better[: len(BASELINES)] >= WANTED).all())
-        counts = ", ".join(f"{name} {count}" for name, count in zip(NAMES, better, strict=True))
-        verdict = f"; wanted {WANTED} but for fluid: {'kept' if kept else 'BROKEN'}"
-        yield f"weighted {measure}: better than {counts} of {len(SETTINGS)}{verdict}"
+        ratios.append(total[: len(OURS), None] / total[None, len(OURS) :])
+        place = f"{setting.architecture:>4} {smaller.jobs:>5} {smaller.servers:>7} {smaller.slots:>5}"
+        for name, row in zip(OURS, ratios[-1], strict=True):
+            cells = " ".join(f"{completion:5.2f} ({flow:5.2f})" for completion, flow in row)
+            yield f"{place} {name:>8} {cells}"
+    better = (np.array(ratios) < 1).sum(axis=0)
+    for ours, counted in zip(OURS, better, strict=True):
+        for i, measure in enumerate(MEASURES):
+            kept = bool((counted[: len(BASELINES), i] >= WANTED).all())
+            counts = ", ".join(f"{name} {count}" for name, count in zip(NAMES, counted[:, i], strict=True))
+            verdict = f"; wanted {WANTED} but for fluid: {'kept' if kept else 'BROKEN'}"
+            yield f"{ours}, weighted {measure}: better than {counts} of {len(SETTINGS)}{verdict}"
 
 
 def totals(work: Workload) -> Floats:
-    """Sums of weight x completion and of weight x flow: rolling, the others, fluid; policies x 2."""
+    """Sums of weight x completion and of weight x flow: ours, the others, fluid; policies x 2."""
     slots = horizon(work)
-    rows = [completions(policy, work, slots) for policy in (WeightedCompletion(), *BASELINES.values())]
+    rows = [completions(policy, work, slots) for policy in (*OURS.values(), *BASELINES.values())]
     rows.append(fluid_drf(work.bids, work.inventory))
     found = (sums(row, work) for row in rows)
     return np.array([(one.completion, one.flow) for one in found])
