@@ -125,7 +125,9 @@ def unpack(data: bytes, into: Path) -> None:
         else:
             raise BadArchive("expected a tar.gz or zip archive, got other bytes")
     except _UNREADABLE as error:
-        raise BadArchive(f"expected an archive that can be unpacked, got: {str(error)[:200]}") from None
+        # Of an error of the system only its words: the path is one of this service.
+        words = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise BadArchive(f"expected an archive that can be unpacked, got: {words[:200]}") from None
 
 
 def _unpack_tar(data: bytes, into: Path) -> None:
@@ -164,6 +166,8 @@ def _check_entries(entries: Iterable[_Entry]) -> None:
     size = count = 0
     for entry in entries:
         path, count, size = PurePosixPath(entry.name), count + 1, size + entry.size
+        if not entry.name:
+            raise BadArchive("expected a name for each file, got none")
         if not entry.is_plain:
             raise BadArchive(f"expected only files and directories, got a link or device: {entry.name[:100]!r}")
         if path.is_absolute() or ".." in path.parts or "\\" in entry.name:

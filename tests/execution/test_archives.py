@@ -3,6 +3,7 @@
 import os
 import random
 import tarfile
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -85,6 +86,8 @@ BAD = {
     "a link in a zip": (zip_of({"out": b"/etc"}, mode=0o120777), "a link or device: 'out'"),
     "a device": (tar_of(JOB, entry("null", tarfile.CHRTYPE)), "a link or device"),
     "a pipe": (tar_of(JOB, entry("pipe", tarfile.FIFOTYPE)), "a link or device"),
+    "no name, in a zip": (zip_of({"": b""}), "a name for each file"),
+    "a name that is cut off, in a zip": (zip_of({"\0a": b""}), "a name for each file"),
     "a file as a directory": (tar_of({"a": b"1", "a/b": b"2"}), "can be unpacked"),
 }
 
@@ -97,6 +100,7 @@ def test_an_archive_is_refused_in_words(name: str, monkeypatch: pytest.MonkeyPat
     with pytest.raises(BadArchive, match=r"^expected ") as error:
         archives.check(data)
     assert words in str(error.value)
+    assert tempfile.gettempdir() not in str(error.value), "a path of this service"
 
 
 def test_what_the_headers_do_not_say_is_counted_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
