@@ -24,6 +24,7 @@ from execution.engines.slurm import SlurmEngine
 from execution.housekeeping import Housekeeping
 from execution.launching import Launcher
 from execution.lease import Fenced
+from execution.logs import shown
 from execution.models import (
     OVER,
     EngineKind,
@@ -315,7 +316,7 @@ def _last_lines(engine: Engine, processes: Sequence[Process]) -> str:
     one = failed[0]
     how = "was lost" if one.state == ProcessState.LOST else f"exited with code {one.code}"
     _, end = engine.log_size(one.key)
-    output = engine.log(one.key, max(0, end - LAST_BYTES), LAST_BYTES).decode("utf-8", "replace")
+    output = shown(engine.log(one.key, max(0, end - LAST_BYTES), LAST_BYTES))
     lines = "\n".join(output.splitlines()[-LAST_LINES:])
     said = f" {one.reason}" if one.reason else ""
     return f"{one.get_role_display()} {one.rank} {how}.{said}\n{lines}".rstrip()

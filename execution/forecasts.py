@@ -17,6 +17,8 @@ LEAST_STEPS: Final = 5
 """Steps below which a rate is not known."""
 MOST_STEPS: Final = 200
 """Steps from which a rate is taken: the newest ones of the live generation."""
+LONGEST_S: Final = 100 * 365 * 86_400.0
+"""Longest time until the end of a training that is foreseen, seconds: calendars end, and a bid may state any steps."""
 Stretch = tuple[float, float]
 """Slots [start, end) in which a bid holds machines."""
 
@@ -77,7 +79,7 @@ def _forecasts(market: Market, generations: "QuerySet[Generation]") -> Iterator[
 
 def _forecast(training: Training, time: Timeline, step_s: float, held: Sequence[Stretch]) -> Forecast:
     steps = training.steps or 0
-    left_s = max(0, steps - training.step) * step_s
+    left_s = min(max(0, steps - training.step) * step_s, LONGEST_S)
     done, promised = done_at(left_s / time.slot_s, held, now=time.at), held[-1][1]
     return Forecast(
         bid=training.bid.sequence,

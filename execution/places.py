@@ -6,11 +6,11 @@ programs are in `CLUSTER/archives/SHA256`, and unpacked for system user N in `CL
 """
 
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,17 @@ from uuid import UUID
 
 from django.conf import settings
 
-CHECKPOINT: Final = re.compile(r"step-(\d{1,18})\Z")
+CHECKPOINT: Final = re.compile(r"step-([0-9]{1,15})\Z")
 """Name of a whole checkpoint: a program writes it aside and renames it."""
 LARGEST_READ: Final = 1_000_000
 """Bytes of a progress file that are read at a time."""
+LARGEST_STEP: Final = 2**53
+"""Largest number of a step that is recorded, which all readers of JSON read exactly."""
+LARGEST_LOSS: Final = 1e300
+LONGEST_STEP_S: Final = 1e9
+"""Longest duration of a step that is recorded, seconds: sums of them are finite."""
+MOST_CHECKPOINTS: Final = 1_000
+"""Checkpoints of a generation that are looked at: those of the greatest steps."""
 
 
 def engine_root(cluster: str) -> Path:
@@ -81,23 +88,34 @@ class JobFiles:
     def make(self, number: int, *, user: int | None) -> None:
         """Make the directories of a generation, for its user if it has one of its own.
 
-        The parent of these directories belongs to the executor, so that no program can put links in their places.
+        The parent of a generation's directory belongs to the executor, so that no program can put a link in its place.
+        What is in the directory belongs to the program once it may have started, and is left as it is then.
         """
         self.generation(number).mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.checkpoints(number).mkdir(mode=0o700, exist_ok=True)
+        if user is not None and os.lstat(self.generation(number)).st_uid == user:
+            return
+        with suppress(FileExistsError):
+            self.checkpoints(number).mkdir(mode=0o700)
         if user is not None:
             for path in (self.checkpoints(number), self.generation(number)):
                 os.chown(path, user, user, follow_symlinks=False)
 
 
 def checkpoints_in(directory: Path) -> list[tuple[int, Path]]:
-    """Return the whole checkpoints in a directory with their steps, in order."""
+    """Return the whole checkpoints in a directory with their steps, in order; of many, those of the greatest steps.
+
+    The program owns the directory. If it put a file or a link in its place, there are none.
+    """
     try:
-        names = [path.name for path in directory.iterdir()]
-    except FileNotFoundError:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
         return []
+    try:
+        names = os.listdir(handle)
+    finally:
+        os.close(handle)
     steps = [(int(match[1]), directory / name) for name in names if (match := CHECKPOINT.match(name))]
-    return sorted(steps)
+    return sorted(steps)[-MOST_CHECKPOINTS:]
 
 
 @dataclass(frozen=True)
@@ -172,17 +190,18 @@ def _points(data: bytes) -> Iterator[Point]:
     for line in data.splitlines():
         try:
             said = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if not isinstance(said, dict):
             continue
-        step, loss, seconds = (_number(said.get(name)) for name in ("step", "loss", "seconds"))
-        if step is not None and 0 <= step < 2**62:
-            yield Point(int(step), loss, seconds if seconds is None or seconds >= 0 else None)
+        step = _number(said.get("step"), 0, LARGEST_STEP)
+        if step is not None:
+            loss = _number(said.get("loss"), -LARGEST_LOSS, LARGEST_LOSS)
+            yield Point(int(step), loss, _number(said.get("seconds"), 0, LONGEST_STEP_S))
 
 
-def _number(value: object) -> float | None:
-    """Return a finite number as it is; None for anything else."""
+def _number(value: object, low: float, high: float) -> float | None:
+    """Return a number from `low` to `high` as it is; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) else None
+    return value if low <= value <= high else None

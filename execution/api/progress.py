@@ -15,7 +15,7 @@ from rest_framework.throttling import SimpleRateThrottle
 from auctions.api import fields
 from execution import records
 from execution.models import Generation
-from execution.places import Point
+from execution.places import LARGEST_LOSS, LARGEST_STEP, LONGEST_STEP_S, Point
 from execution.tokens import generation_of
 from web.fields import Integer, Number, Rows
 from web.openapi import WRITE, describe, examples
@@ -26,15 +26,13 @@ from web.writing import Answer
 
 MOST_REPORTED: Final = 1_000
 """Steps in one report at most."""
-LARGEST_STEP: Final = 2**53
-LARGEST_LOSS: Final = 1e300
 EXAMPLE: Final = {"steps": [{"step": 41, "loss": 0.52, "seconds": 0.8}, {"step": 42, "loss": 0.5, "seconds": 0.8}]}
 
 
 class ReportedStepIn(Schema):
     step = Integer(0, LARGEST_STEP, help_text="Number of steps done.")
     loss = Number(-LARGEST_LOSS, LARGEST_LOSS, required=False, allow_null=True, help_text="Loss.")
-    seconds = Number(0, LARGEST_LOSS, required=False, allow_null=True, help_text="Duration of this step, seconds.")
+    seconds = Number(0, LONGEST_STEP_S, required=False, allow_null=True, help_text="Duration of this step, seconds.")
 
 
 class ReportedProgressIn(Schema):
