@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from textwrap import fill
 
-from studies.papers.figure import Figure, Paper, Scale
+from studies.papers.figure import SEEDS, Figure, Paper, Scale
 from studies.papers.results import Result
 
 WIDTH = 120
@@ -47,7 +47,11 @@ def _verdict(results: Sequence[Result], figure: Figure, scale: Scale) -> str:
     if result is None:
         return "not run"
     done = result.reproduced
-    firm = "" if done.agreement is None else f" ({100 * done.agreement:.0f} %)"
+    seeds = len(done.task.seeds)
+    notes = [] if seeds == SEEDS else [f"{seeds} seed{'s' if seeds > 1 else ''}"]
+    if done.agreement is not None:
+        notes.append(f"{100 * done.agreement:.0f} %")
+    firm = f" ({', '.join(notes)})" if notes else ""
     return f"{done.finding.verdict}{firm}"
 
 
