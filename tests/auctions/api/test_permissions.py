@@ -14,16 +14,18 @@ from accounts.models import Token
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.models import Bid, Outage
+from cluster import clock
 from execution.api.programs import SMALL_ZIP
 from execution.models import Program
 from scheduling.registry import make_policy
+from studies.background.models import JobState
 from studies.counterfactuals.computing import compute_next as replay_next
 from studies.counterfactuals.requests import CounterfactualRequest
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
-from studies.models import Experiment, Plan, Run, Trace
+from studies.models import Experiment, Plan, PlanRun, Run, Trace
 from studies.split_learning.api.examples import DESCRIBED, TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
@@ -94,6 +96,12 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "plans_methods": (202, 202, 404, 401),
     "plans_helpers": (202, 202, 404, 401),
     "plans_slots": (202, 202, 404, 401),
+    "plans_runs_list": OF_THE_BID,
+    "plans_runs_create": (202, 202, 404, 401),
+    "plans_runs_read": OF_THE_BID,
+    "plans_runs_cancel": OF_THE_BID,
+    "plans_runs_delete": (204, 204, 404, 401),
+    "plans_runs_tasks": OF_THE_BID,
     "bids_alternatives": OF_THE_BID,
     "counterfactuals_list": FOR_OPERATORS,
     "counterfactuals_create": (403, 202, 403, 401),
@@ -131,6 +139,7 @@ BODIES: dict[str, Any] = {
     "programs_create": {"name": "mine", "arguments": ["python3", "job.py"], "archive": SMALL_ZIP},
     "plans_create": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
+    "plans_runs_create": {"cluster": "lab"},
     "counterfactuals_create": {"policy": "fifo"},
     "traces_upload": {"text": f"{TRACE_TEXT}\n"},
     "experiments_create": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
@@ -142,6 +151,7 @@ ROWS = (
     Bid.objects,
     Outage.objects,
     Plan.objects,
+    PlanRun.objects,
     Trace.objects,
     Experiment.objects,
     Run.objects,
@@ -155,6 +165,8 @@ class World:
     users: dict[str, int]
     plan: int
     described: int
+    open_run: int
+    ended_run: int
     counterfactual: int
     trace: int
     experiment: int
@@ -171,12 +183,17 @@ class World:
             "counterfactual": self.counterfactual,
             "trace": self.trace,
             "experiment": self.experiment,
-            "run": 1,
+            "run": self._run(name),
             "key": KEY,
             "program": self.program,
             "token": self.token,
         }
         return path.format(**keys)
+
+    def _run(self, name: str) -> int:
+        if not name.startswith("plans_runs"):
+            return 1
+        return self.ended_run if name == "plans_runs_tasks" else self.open_run
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +209,18 @@ def world(kept_rows: None) -> World:
         submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
         for source in ({"instance": TINY}, {"profile": DESCRIBED})
     )
+    open_run, ended_run = (
+        PlanRun.objects.create(
+            owner=alice,
+            plan=plan,
+            cluster=market.cluster,
+            slot_s=0.05,
+            batches=1,
+            submitted_at=clock.now(),
+            **more,
+        )
+        for more in ({}, {"state": JobState.COMPLETED, "stage": "", "ended_at": clock.now(), "tasks": []})
+    )
     counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
     request = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
@@ -199,6 +228,8 @@ def world(kept_rows: None) -> World:
         users={name: user.pk for name, user in users.items()},
         plan=plan.pk,
         described=described.pk,
+        open_run=open_run.pk,
+        ended_run=ended_run.pk,
         counterfactual=counterfactual.pk,
         trace=kept.pk,
         experiment=create_experiment(alice, request).pk,
@@ -232,7 +263,7 @@ def test_an_operation_answers_whom_it_may(
 ) -> None:
     if name == "bids_retry":
         Bid.objects.update(state="quarantined")
-    if name in ("plans_schedule", "plans_noise", "plans_replan"):
+    if name in ("plans_schedule", "plans_noise", "plans_replan", "plans_runs_create"):
         compute_here()
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         replay_next()
