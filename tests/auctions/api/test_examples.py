@@ -56,10 +56,10 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             address = path.replace("{cluster}", cluster)
             for name, value in names.items():
                 address = address.replace(name, value)
-            value = dict(example["value"])
+            sent = dict(example["value"])
             if operation["operationId"] == "plans_runs_create":
-                value["cluster"] = demo.cluster.name  # not the demo's cluster in which users may run plans
-            answer = getattr(client, method)(address, value, format="json")
+                sent["cluster"] = demo.cluster.name  # not the demo's cluster in which users may run plans
+            answer = getattr(client, method)(address, sent, format="json")
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
     assert taken == 40
