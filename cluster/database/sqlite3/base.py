@@ -9,6 +9,7 @@ from django.db.backends.sqlite3 import base
 
 from cluster.database import holding, limits
 from cluster.database.sqlite3.line import Turn
+from cluster.database.sqlite3.private import make_private
 from cluster.database.watched import WatchedConnection
 
 
@@ -22,6 +23,14 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         """Set how long this thread may wait for the lock."""
         found: dict[str, Any] = super().get_connection_params()
         return found | ({"timeout": limits.current().lock} if limits.current().lock else {})
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """Open the database, whose files other users of the machine may not open, once for each process and file."""
+        path = str(self.settings_dict["NAME"])
+        if path not in _private and not self.is_in_memory_db() and not path.startswith("file:"):
+            make_private(path)
+            _private.add(path)
+        return super().get_new_connection(conn_params)
 
     def set_autocommit(self, autocommit: bool, force_begin_transaction_with_broken_autocommit: bool = False) -> None:
         """Begin a transaction, or go back to one for each statement."""
@@ -65,3 +74,7 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         if turn is not None:
             turn.end()
         return super()._transaction_ended()
+
+
+_private: set[str] = set()
+"""Databases whose files this process has made private."""

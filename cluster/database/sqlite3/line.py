@@ -18,6 +18,8 @@ from threading import Event, Lock
 from time import monotonic, sleep
 from typing import Final
 
+from cluster.database.sqlite3.private import OURS
+
 EVERY_S: Final = 0.001
 """Between two attempts to lock a file."""
 ENDS: Final = ("-turn", "-next")
@@ -65,7 +67,7 @@ class _Gate:
     """The files by which processes take turns; used by one thread of this process at a time."""
 
     def __init__(self, path: str) -> None:
-        self._turn, self._next = (os.open(path + end, os.O_RDONLY | os.O_CREAT, 0o666) for end in ENDS)
+        self._turn, self._next = (os.open(path + end, os.O_RDONLY | os.O_CREAT, OURS) for end in ENDS)
 
     def lock(self, deadline: float) -> bool:
         """Wait for the turn of this process, at most until the deadline; return whether another process was before."""
