@@ -126,9 +126,15 @@ def elastic_body(rng: np.random.Generator, machines: Machines) -> Json:
     }
 
 
-def training_body(rng: np.random.Generator, machines: Machines) -> Json:
+SHORT_EPOCHS = (4, 12)
+"""Least and most epochs of jobs that really train, a slot or two."""
+LONG_EPOCHS = (12, 36)
+"""The same of those that train for several slots."""
+
+
+def training_body(rng: np.random.Generator, machines: Machines, *, epochs: tuple[int, int] = SHORT_EPOCHS) -> Json:
     """A job that really trains, worth less the later it is done."""
-    return chunks_body(rng, machines) | {
+    return chunks_body(rng, machines, epochs=epochs) | {
         "utility": {
             "form": "sigmoid",
             "value": round(float(rng.uniform(20, 100)), 2),
@@ -138,23 +144,33 @@ def training_body(rng: np.random.Generator, machines: Machines) -> Json:
     }
 
 
+def elastic_training_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job that really trains for several slots, so that the number of its workers changes meanwhile."""
+    return training_body(rng, machines, epochs=LONG_EPOCHS)
+
+
 def ring_body(rng: np.random.Generator, machines: Machines) -> Json:
     """A job that really trains, in a ring, with a weight."""
     ring = {"architecture": "ring", "reduce_step_s": 0.005}
     return chunks_body(rng, machines) | ring | {"weight": int(rng.integers(1, 11))}
 
 
-def chunks_body(rng: np.random.Generator, _machines: Machines) -> Json:
-    """A job that really trains: some ten to forty steps of a small network."""
-    epochs, chunks = int(rng.integers(4, 13)), int(rng.integers(2, 4))
+def long_chunks_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job of chunks that takes long beside its start: in queues it holds machines for no longer than it needs."""
+    return chunks_body(rng, machines, epochs=LONG_EPOCHS)
+
+
+def chunks_body(rng: np.random.Generator, _machines: Machines, *, epochs: tuple[int, int] = SHORT_EPOCHS) -> Json:
+    """A job that really trains: some ten steps of a small network, or up to a hundred."""
+    number, chunks = int(rng.integers(epochs[0], epochs[1] + 1)), int(rng.integers(2, 4))
     return {
         "model": "two-layers",
-        "epochs": epochs,
+        "epochs": number,
         "chunks": chunks,
         "program": {
             "name": "train",
             "arguments": ["--seed", str(rng.integers(1000))],
-            "steps": epochs * chunks,
+            "steps": number * chunks,
         },
     }
 

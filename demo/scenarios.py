@@ -1,7 +1,7 @@
 """The demo's markets: one row each, with the cluster, the policy and the stream of bids."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -39,6 +39,8 @@ class Scenario:
     """Seconds of the wall clock that a slot takes; None if that is chosen when the demo starts."""
     executes: bool = False
     """Whether its jobs run on this machine."""
+    parameters: Json = field(default_factory=dict)
+    """Parameters of the policy that are not its defaults."""
 
     def offers(self, machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
         """The stream from offer `number` on, arriving after `from_s`; endless."""
@@ -89,7 +91,16 @@ QUEUES: Final = Scenario(
 SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)
 
 
-def _training(name: str, title: str, policy: str, body: Draw, value: Json, *, pools: bool = False) -> Scenario:
+def _training(
+    name: str,
+    title: str,
+    policy: str,
+    body: Draw,
+    value: Json,
+    *,
+    pools: bool = False,
+    parameters: Json | None = None,
+) -> Scenario:
     """Return a market whose jobs run on this machine."""
     return Scenario(
         name=name,
@@ -98,25 +109,32 @@ def _training(name: str, title: str, policy: str, body: Draw, value: Json, *, po
         policy=policy,
         document=two_pools_here if pools else mixed_servers_here,
         body=body,
-        bids_per_slot=1.5 if pools else 0.5,
+        bids_per_slot=0.5,
         value={**value, "program": {"name": "train", "steps": 30}},
         slot_takes_s=10.0,
         executes=True,
+        parameters=parameters or {},
     )
 
 
 NOTE_ON_TRAINING: Final = "Jobs train for real, on synthetic data; what they are worth is synthetic, drawn from a seed."
 WORTH: Final[Json] = {"utility": {"form": "constant", "value": 50}}
+RESTARTS: Final[Json] = {"restart": 1}
+"""Jobs start again within a slot of 10 seconds. OASiS has no such parameter."""
 TRAINING: Final = (
-    _training("demo-training", "Elastic jobs that really train", "oasis", jobs.training_body, WORTH, pools=True),
+    _training(
+        "demo-training", "Elastic jobs that really train", "oasis", jobs.elastic_training_body, WORTH, pools=True
+    ),
+    _training("demo-training-dps", "Jobs that really train, for prices", "dps", jobs.training_body, WORTH),
     _training(
         "demo-training-completions",
         "Jobs that really train by a promised slot",
         "completions",
         jobs.training_body,
         WORTH,
+        parameters=RESTARTS,
     ),
     _training("demo-training-ring", "Rings that really train", "weighted_completion", jobs.ring_body, {"weight": 5}),
-    _training("demo-training-queues", "Queued jobs that really train", "preemptive", jobs.chunks_body, {}),
+    _training("demo-training-queues", "Queued jobs that really train", "preemptive", jobs.long_chunks_body, {}),
 )
 """Markets that need time to pass, so they are part of the live demo only."""

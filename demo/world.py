@@ -80,10 +80,11 @@ def tokens() -> dict[str, str]:
 
 
 def market_of(scenario: Scenario, *, seed: int) -> Market:
-    """The scenario's market under its policy's own parameters; one that exists goes on as it is."""
+    """The scenario's market under its policy and parameters; one that exists goes on as it is."""
     market = Market.objects.select_related("cluster").filter(cluster__name=scenario.name).first()
     if market is not None:
         return market
     document = scenario.document(np.random.default_rng(seed))
     import_cluster({**document, "name": scenario.name, "title": scenario.title, "note": scenario.note})
-    return open_market(Cluster.objects.get(name=scenario.name), policy=scenario.policy)
+    cluster = Cluster.objects.get(name=scenario.name)
+    return open_market(cluster, policy=scenario.policy, parameters=scenario.parameters)

@@ -1,4 +1,4 @@
-"""A live demo: twenty seconds with viewers, until jobs of four markets have trained, ended by Ctrl-C.
+"""A live demo: twenty seconds with viewers, until jobs of five markets have trained, ended by Ctrl-C.
 
 `python -m tests.soak_demo` is the long run with viewers.
 """
@@ -88,7 +88,7 @@ def test_viewers_and_bids_at_once_meet_no_failure_of_the_server(ended: Ended) ->
 
 
 @pytest.mark.slow
-def test_jobs_of_four_markets_really_train(ended: Ended) -> None:
+def test_jobs_of_five_markets_really_train(ended: Ended) -> None:
     for losses in trained(ended.var).values():
         assert all(last < first for first, last in losses)
     for scenario in TRAINING:
