@@ -1,4 +1,4 @@
-"""Other users of the machine, as whom programs of jobs run, cannot open the files of the database."""
+"""Programs of jobs run as system users of their own, which cannot open the files of the database."""
 
 import os
 from collections.abc import Iterator
