@@ -277,6 +277,9 @@ REQUESTS_AT_ONCE: dict[str, int] = {
 and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
 """
 
+WAITING_BIDS = int(os.environ.get("SHADOWPRICE_WAITING_BIDS", "1000"))
+"""Largest number of bids of one user that wait for their decisions in a market."""
+
 STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
 STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
 """Largest number of open event streams of a web process; a page without a stream asks every two seconds."""

@@ -13,6 +13,8 @@ class ServiceError(Exception):
     """The request conflicts with the present state."""
 
     status = HTTPStatus.CONFLICT
+    wait_s = 60
+    """Seconds for Retry-After, where the status is 429: work may end by then."""
 
 
 class BodyTooLarge(APIException):

@@ -34,11 +34,13 @@ class Conflict(APIException):
 
 
 class TooMuchWork(APIException):
-    """The caller has reached the limit of work under way."""
+    """The caller has reached the limit of work under way; `wait` is in seconds, for Retry-After."""
 
     status_code = status.HTTP_429_TOO_MANY_REQUESTS
-    wait = 60
-    """Seconds for Retry-After: work may end by then."""
+
+    def __init__(self, detail: str, *, wait: int) -> None:
+        super().__init__(detail)
+        self.wait = wait
 
 
 class Unavailable(APIException):
@@ -167,5 +169,5 @@ def _of_service(error: ServiceError) -> Exception:
         case HTTPStatus.SERVICE_UNAVAILABLE:
             return Unavailable(str(error))
         case HTTPStatus.TOO_MANY_REQUESTS:
-            return TooMuchWork(str(error))
+            return TooMuchWork(str(error), wait=error.wait_s)
     return Conflict(str(error))

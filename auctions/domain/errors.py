@@ -35,6 +35,12 @@ class QuotaReached(AuctionError):
     status = HTTPStatus.TOO_MANY_REQUESTS
 
 
+class TooManyWaiting(QuotaReached):
+    """Too many bids of the owner would wait for their decisions in one market."""
+
+    wait_s = 5
+
+
 class CannotDecide(AuctionError):
     """The policy in force fails on this bid."""
 

@@ -24,6 +24,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_fo
 from auctions.domain.lock import MarketTime, locked_market, market_time, record_bids, save_counters
 from auctions.engine import decision_queue
 from auctions.engine.markets import market_of
+from auctions.engine.waiting_bids import WaitingBids
 from auctions.models import Bid, EventKind, Market
 from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
@@ -126,6 +127,8 @@ def store(request: Request) -> list[Submitted] | None:
         If the market takes no bids.
     KeyReused
         If a key was used before with another body.
+    TooManyWaiting
+        If too many bids of the owner would wait for their decisions.
     """
     answer = _line(request.terms.market_id).store(request)
     if isinstance(answer, BaseException):
@@ -207,8 +210,8 @@ def _store(together: Sequence[Request]) -> list[Answer]:
         laps.lap("lock")
         moment = market_time(held)
         keys = [(one.owner.pk, offer.key) for one in together for offer in one.offers if offer.key is not None]
-        known, bids = _found(held.pk, keys), list[Bid]()
-        answers = [_answer(request, held, known, moment) for request in together]
+        known, bids, waiting = _found(held.pk, keys), list[Bid](), WaitingBids(held)
+        answers = [_answer(request, held, known, moment, waiting) for request in together]
         for answer in answers:
             if isinstance(answer, list):
                 bids += (one.bid for one in answer if one.created)
@@ -223,7 +226,7 @@ def _store(together: Sequence[Request]) -> list[Answer]:
     return answers
 
 
-def _answer(request: Request, held: Market, known: Keys, moment: MarketTime) -> Answer:
+def _answer(request: Request, held: Market, known: Keys, moment: MarketTime, waiting: WaitingBids) -> Answer:
     """Return the answer to a request if the transaction is committed; its bids are added to those that are known."""
     owner, offers, before = request.owner, request.offers, held.submitted
     try:
@@ -237,6 +240,7 @@ def _answer(request: Request, held: Market, known: Keys, moment: MarketTime) -> 
         if _versions(held) != request.terms.versions:
             return Stale()
         bids = [_bid(held, owner, offer, request.terms.snapshot, moment) for offer in offers]
+        waiting.add(owner.pk, len(bids))
     except Exception as error:  # it must not stop the others
         held.submitted = before
         return error

@@ -60,6 +60,8 @@ def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_k
         If there is no cluster of this name.
     KeyReused
         If the key was used before with another body.
+    TooManyWaiting
+        If too many bids of the owner would wait for their decisions.
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """

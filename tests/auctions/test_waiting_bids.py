@@ -1,0 +1,91 @@
+"""At most so many bids of one user wait for their decisions in a market."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from auctions.domain.errors import TooManyWaiting
+from auctions.engine import decision_queue, intake
+from auctions.engine.jobs import withdraw_bid
+from auctions.engine.submission import submit_bid, submit_bids
+from auctions.models import Bid, BidState, Market
+from tests.auctions.test_intake import request, store_together
+from tests.auctions.worlds import body, make_cluster, make_market, make_user
+from tests.rest import user_token
+
+
+@pytest.fixture(autouse=True)
+def _three_at_most(settings: Any) -> None:
+    settings.WAITING_BIDS = 3
+
+
+def send(market: Market, owner: User, count: int = 1, key: str | None = None) -> None:
+    submit_bids(cluster=market.cluster, owner=owner, bodies=[body()] * count, idempotency_key=key)
+
+
+def test_bids_beyond_the_limit_are_refused_and_nothing_of_them_is_stored(market: Market, alice: User) -> None:
+    send(market, alice, 2)
+    for count in (2, 3, 500):
+        with pytest.raises(TooManyWaiting, match="2 bids of yours wait for their decisions in this market; at most 3"):
+            send(market, alice, count)
+    send(market, alice)
+    with pytest.raises(TooManyWaiting, match="3 bids of yours"):
+        send(market, alice)
+    market.refresh_from_db()
+    assert market.submitted == Bid.objects.count() == 3
+
+
+def test_bids_of_others_and_in_other_markets_are_not_counted(market: Market, alice: User) -> None:
+    bob, other = make_user("bob"), make_market(make_cluster("other"))
+    for where, owner in ((market, alice), (market, bob), (other, alice)):
+        send(where, owner, 3)
+        with pytest.raises(TooManyWaiting):
+            send(where, owner)
+
+
+def test_who_waits_no_longer_is_not_counted(market: Market, alice: User) -> None:
+    for _ in range(3):
+        send(market, alice, 3)
+        assert decision_queue.process_pending(market.pk) == 3
+    send(market, alice, 3)
+    withdraw_bid(Bid.objects.filter(state=BidState.SUBMITTED)[1])
+    send(market, alice)
+
+
+def test_a_repeated_request_is_answered_though_no_further_bid_may_wait(market: Market, alice: User) -> None:
+    send(market, alice, 3, key="sent twice")
+    send(market, alice, 3, key="sent twice")
+    assert Bid.objects.count() == 3
+
+
+def test_requests_that_are_stored_together_count_each_other(market: Market, alice: User) -> None:
+    bob = make_user("bob")
+    terms = intake.read_terms(market.cluster)
+    sent = [(alice, 2), (bob, 2), (alice, 2), (alice, 1), (bob, 1), (bob, 1)]
+    answers = store_together(market, *(request(market, who, *[None] * n, terms=terms) for who, n in sent))
+    stored = {who.username: sum(bid.owner_id == who.pk for bid in Bid.objects.all()) for who in (alice, bob)}
+    assert stored == {"alice": 3, "bob": 3}
+    refused = [isinstance(answer, TooManyWaiting) for answer in answers]
+    assert sum(n for (_, n), no in zip(sent, refused, strict=True) if not no) == 6
+    assert sum(refused) == 2
+
+
+def test_a_bid_needs_no_query_for_the_limit_while_few_wait(settings: Any, market: Market, alice: User) -> None:
+    settings.WAITING_BIDS = 1000
+    with CaptureQueriesContext(connection) as queries:
+        submit_bid(cluster=market.cluster, owner=alice, body=body())
+    assert not [query["sql"] for query in queries.captured_queries if "COUNT(" in query["sql"]]
+
+
+def test_rest_says_when_to_come_again(market: Market, alice: User) -> None:
+    api = APIClient()
+    api.credentials(HTTP_AUTHORIZATION=f"Token {user_token(alice)}")
+    path = f"/api/v1/clusters/{market.cluster.name}/bids"
+    answers = [api.post(path, body(), format="json") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [202, 202, 202, 429]
+    assert answers[-1].headers["Retry-After"] == "5"
+    assert answers[-1].json()["detail"].startswith("3 bids of yours wait for their decisions in this market")
