@@ -18,8 +18,8 @@ class Lead:
     """At how many points the mean of one series is better than those of all others."""
 
     ahead: int
-    clear: int
-    """Points at which the interval of each difference, seed by seed, excludes 0."""
+    clear: int | None
+    """Points at which the interval of each difference, seed by seed, excludes 0; None with one seed."""
     points: int
 
     @property
@@ -29,7 +29,8 @@ class Lead:
 
     def __str__(self) -> str:
         """Return the counts as words of a finding."""
-        return f"ahead at {self.ahead} of {self.points} points, at {self.clear} beyond the interval of the difference"
+        clear = "" if self.clear is None else f", at {self.clear} beyond the interval of the difference"
+        return f"ahead at {self.ahead} of {self.points} points{clear}"
 
 
 def lead(mine: Series, others: Sequence[Series], *, lower: bool = False) -> Lead:
@@ -38,8 +39,8 @@ def lead(mine: Series, others: Sequence[Series], *, lower: bool = False) -> Lead
     difference = np.stack([sign * (mine.samples - other.samples) for other in others])
     mean, half = difference.mean(axis=2), half_width(difference)
     ahead = (mean > 0).all(axis=0)
-    clear = np.zeros_like(ahead) if half is None else (mean > half).all(axis=0)
-    return Lead(int(ahead.sum()), int((ahead & clear).sum()), len(mine.x))
+    clear = None if half is None else int((ahead & (mean > half).all(axis=0)).sum())
+    return Lead(int(ahead.sum()), clear, len(mine.x))
 
 
 def rises(numbers: Floats) -> bool:

@@ -35,7 +35,8 @@ def test_a_lead_is_clear_if_the_seeds_agree_on_the_difference() -> None:
 
 def test_one_seed_makes_no_lead_clear() -> None:
     alone = lead(series((2,)), [series((1,))])
-    assert (alone.ahead, alone.clear) == (1, 0)
+    assert (alone.ahead, alone.clear) == (1, None)
+    assert str(alone) == "ahead at 1 of 1 points"
 
 
 @pytest.mark.parametrize(
