@@ -1,8 +1,10 @@
 """Authentication by token. Each request asks for its token, so that query is built once, and takes no other."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.db import OperationalError
 from django.db.models import Q
 from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -46,4 +48,6 @@ def _note_use(token: Token, now: datetime) -> None:
     if token.last_used_at is None or token.last_used_at <= before:
         # Of requests at the same time the first one writes.
         unnoted = Q(last_used_at=None) | Q(last_used_at__lte=before)
-        Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+        # While another process holds the database's lock, reading goes on: a later request notes the use.
+        with suppress(OperationalError):
+            Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)

@@ -1,4 +1,4 @@
-"""At most so many bids of one user wait for their decisions in a market."""
+"""One user has a largest number of bids that wait for their decisions in a market."""
 
 from typing import Any
 
