@@ -115,7 +115,7 @@ check:
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not thorough and not soak and not browser and not services and not collection"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not clocked and not thorough and not soak and not browser and not services and not collection"
 
 # Types are checked while the first tests wait for processes of their own.
 test:
@@ -123,7 +123,8 @@ test:
 	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not clocked"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m clocked
 
 up: $(VENV)/.run
 	@$(BIN)/python deploy/native.py up $(if $(PORT),--port $(PORT))

@@ -43,7 +43,7 @@ from tests.execution.promises import assert_ran_as_held
 from tests.processes import wait_until
 from tests.rows import taken_back
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.clocked]
 
 SLOT_S = {"local": 7.0, "slurm": 8.0}
 """Slurm starts a program a second after it was submitted. Ten jobs start at once beside other tests, so it is long."""

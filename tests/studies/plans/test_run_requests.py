@@ -30,6 +30,8 @@ from tests.studies.plans.conftest import URL, submitted
 from tests.studies.plans.test_api import refused
 from tests.studies.plans.test_plan_runs import running_below
 
+pytestmark = pytest.mark.clocked
+
 SLEEPS = "import time\ntime.sleep(60)"
 FAST = {"slot_s": 0.004, "batches": 2}
 
