@@ -16,7 +16,7 @@ from tests.conftest import missing
 from tests.execution.benches import LIVES, WAIT_S, Bench
 from tests.processes import ROOT, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clocked]
 TRAP = "trap 'echo checkpoint; exit 143' TERM; echo ready; while :; do sleep 0.05; done"
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 FAMILY = "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM HUP; sleep 1001 & echo ready; wait' & "

@@ -15,7 +15,7 @@ from tests import draws
 from tests.conftest import Tables, missing
 from tests.processes import ROOT, python_env
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak]
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.clocked]
 
 POLICIES = ("dps", "oasis", "weighted_completion", "preemptive")
 FAULTS = {"local": 3, "slurm": 2}

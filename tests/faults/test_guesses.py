@@ -16,7 +16,7 @@ from tests.conftest import Tables
 from tests.faults.installation import shell, start_web
 from tests.processes import DATABASE, free_port, python_env
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clocked]
 
 OF_BOTH = settings.LOGIN_LIMITS[0][1]
 PASSWORD = "correct horse"

@@ -24,7 +24,7 @@ from tests.faults.installation import shell, start_web
 from tests.faults.streams import session_of, streams
 from tests.processes import DATABASE, Process, children, free_port, python_env, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clocked]
 
 PASSWORD: Final = "only-for-tests"
 SET_PASSWORD: Final = f"""
