@@ -1,0 +1,75 @@
+"""A copy of the database that was made while bids waited is restored: each bid is decided once."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tables, missing
+from tests.faults import crowd
+from tests.faults.installation import start_web
+from tests.processes import DATABASE, ROOT, Server, binary, free_port, fresh_database, manage, python_env
+
+pytestmark = pytest.mark.slow
+BIDS = 24
+
+
+def decided_after_restore(env: dict[str, str], sequences: list[int], log: Path) -> None:
+    """Start a server on a restored database; each bid that waited there is decided once."""
+    server = start_web(free_port(), env, log)
+    try:
+        crowd.wait_for_decisions(env)
+    finally:
+        server.end()
+    crowd.assert_each_bid_decided_once(env, sequences)
+
+
+def test_a_copy_of_sqlite_is_restored_and_bids_that_waited_are_decided(tmp_path: Path, make_tables: Tables) -> None:
+    before, after = (python_env(tmp_path / name) for name in ("before", "after"))
+    for env in (before, after):
+        Path(env["SHADOWPRICE_VAR"]).mkdir()
+    make_tables(before)
+    crowd.call("prepare", "dps", env=before)
+    sequences = crowd.submit_all(before, count=BIDS)
+    copy = tmp_path / "market.sqlite3"
+    assert f"{copy}: " in manage("backup", str(copy), env=before)
+    crowd.submit_all(before, count=BIDS)  # these came after the copy
+    shutil.copy(copy, Path(after["SHADOWPRICE_VAR"]) / DATABASE)
+    manage("migrate", "-v0", env=after)
+    decided_after_restore(after, sequences, tmp_path / "serve.log")
+
+
+def test_a_copy_overwrites_nothing(tmp_path: Path, make_tables: Tables) -> None:
+    env = python_env(tmp_path)
+    make_tables(env)
+    taken = tmp_path / "taken"
+    taken.write_text("something else")
+    with pytest.raises(AssertionError, match="expected a new file, got "):
+        manage("backup", str(taken), env=env)
+    assert taken.read_text() == "something else"
+
+
+@pytest.mark.services
+def test_a_copy_of_postgresql_is_restored_and_bids_that_waited_are_decided(
+    tmp_path: Path, postgres_server: Server, postgres_tables: str
+) -> None:
+    dump, restore = binary("pg_dump"), binary("pg_restore")
+    if dump is None or restore is None:
+        missing("pg_dump", install="apt-get install postgresql-client")
+    before = python_env(tmp_path, DATABASE_URL=postgres_tables)
+    crowd.call("prepare", "dps", env=before)
+    sequences = crowd.submit_all(before, count=BIDS)
+    copy = str(tmp_path / "market.dump")
+    run([dump, "--format=custom", f"--file={copy}", postgres_tables])
+    crowd.submit_all(before, count=BIDS)  # these came after the copy
+    empty = fresh_database(postgres_server)
+    run([restore, "--clean", "--no-owner", "--exit-on-error", f"--dbname={empty}", copy])
+    after = python_env(tmp_path, DATABASE_URL=empty)
+    manage("migrate", "-v0", env=after)
+    decided_after_restore(after, sequences, tmp_path / "serve.log")
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
