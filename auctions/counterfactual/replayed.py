@@ -18,7 +18,8 @@ from auctions.engine import planning
 from auctions.engine.planning import Planned
 from auctions.engine.policies import check_line
 from auctions.engine.standing import Turn
-from auctions.history.replay import Replaying, Step
+from auctions.history.replay import Replaying
+from auctions.history.steps import Step
 from auctions.models import Bid, BidState, Event, EventKind
 from auctions.state.book import LiveBook
 from scheduling.book.state import Cause, Job
@@ -60,8 +61,9 @@ class ReplayedMarket(Replaying):
     """
 
     def __init__(self, bids: Mapping[int, Bid], receipts: Receipts) -> None:
-        super().__init__(bids, priced=False)
-        self._receipts = receipts
+        super().__init__(priced=False)
+        self.bids, self._receipts = bids, receipts
+        self.keys = {bid.sequence: pk for pk, bid in bids.items()}
         self.other: Policy | None = None
         """The policy that decides and plans instead of the record; None in factual mode."""
         self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
@@ -144,6 +146,15 @@ class ReplayedMarket(Replaying):
         check_line(policy, book.view().jobs)
         book.choose(policy)
         self._note(book, self._replan(book, Cause.CHANGED).moves)
+
+    def bid_of(self, event: Event) -> Bid | None:
+        """Return the bid of an event, which is one of the record's."""
+        return None if event.bid_id is None else self.bids[event.bid_id]
+
+    def offers_of(self, book: LiveBook) -> dict[str, Json]:
+        """Return the resolved requests of the jobs in a book, which are some of the record's."""
+        names = book.running.jobs.keys()
+        return {name: bid.resolved_request for bid in self.bids.values() if (name := str(bid.sequence)) in names}
 
     def apply(self, event: Event) -> Step | None:
         """Apply one event and update the outcomes of the jobs that it changes."""

@@ -1,56 +1,68 @@
 """Check the invariants of markets on a live database: each check returns the rows that break it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from auctions.history import (
     audit_history,
     audit_outages,
-    audit_publications,
     audit_queues,
     audit_rows,
     audit_schedules,
-    audit_standing,
 )
-from auctions.history.replay import UNREADABLE, replayed_once
+from auctions.history.audit_pass import EventPass, Progress
+from auctions.history.replay import UNREADABLE
 from auctions.models import Market
 from auctions.state import storage
+from auctions.state.grants import Grant
 
-Check = Callable[[Market], list[str]]
+Check = Callable[[EventPass], Iterable[str]]
+"""Returns what is wrong with the market that a pass has read."""
+
+
+def _of_rows(check: Callable[[Market], Iterable[str]]) -> Check:
+    """A check that reads rows alone."""
+    return lambda seen: check(seen.market)
+
+
+def _of_grants(check: Callable[[Market, Mapping[int, Grant]], Iterable[str]]) -> Check:
+    """A check of rows against what the events granted."""
+    return lambda seen: check(seen.market, seen.grants.reader.grants.all)
+
 
 CHECKS: dict[str, Check] = {
-    "events are contiguous": audit_rows.events_contiguous,
-    "sequence numbers have no gaps": audit_rows.sequence_without_gaps,
-    "every bid is accounted for": audit_rows.bids_accounted_for,
-    "bids are what was sent": audit_history.bids_as_sent,
-    "states are what events made them": audit_history.states_follow_events,
-    "every decided bid has one receipt": audit_rows.one_receipt_each,
-    "receipts match rows": audit_rows.receipts_match_rows,
-    "policies' errors are those of events": audit_rows.policy_errors_kept,
-    "policies are as their events say": audit_rows.policies_match_events,
-    "states agree with the slot": audit_rows.states_match_slot,
-    "standing bids had their turns": audit_standing.standing_bids_in_order,
-    "payments are between zero and value": audit_rows.payments_rational,
-    "payments are charged once, as decided": audit_rows.charges_match,
-    "slots cost what was paid": audit_outages.costs_match,
-    "failed jobs are paid back what was not delivered": audit_outages.refunds_match,
-    "nobody holds a server out of service": audit_outages.nobody_is_out_of_service,
-    "welfare is payoff plus revenue": audit_rows.welfare_adds_up,
-    "welfare is below its certified bound": audit_rows.welfare_below_bound,
-    "the certificate adds up": audit_history.certificate_adds_up,
-    "published figures are those of events": audit_publications.figures_match,
-    "slots are kept as they began": audit_history.slots_as_they_began,
-    "commitments are the schedules granted": audit_schedules.commitments_match,
-    "plans are what events made them": audit_schedules.plans_match,
-    "no server is over capacity": audit_schedules.within_capacity,
-    "nothing starts before arrival and upload": audit_schedules.after_arrival_and_delay,
-    "admitted jobs get their whole work": audit_schedules.work_done,
-    "workers did what a replay finds": audit_queues.segments_match,
-    "no worker does two things at once": audit_queues.one_thing_at_a_time,
-    "no parameter server is shared": audit_queues.no_ps_is_shared,
-    "queued chunks are processed whole": audit_queues.chunks_complete,
-    "no server stores more than it can": storage.storage_kept,
-    "replay gives every receipt byte for byte": audit_schedules.replays,
+    "events are contiguous": _of_rows(audit_rows.events_contiguous),
+    "sequence numbers have no gaps": _of_rows(audit_rows.sequence_without_gaps),
+    "every bid is accounted for": _of_rows(audit_rows.bids_accounted_for),
+    "bids are what was sent": _of_rows(audit_history.bids_as_sent),
+    "states are what events made them": lambda seen: seen.states.found(),
+    "every decided bid has one receipt": _of_rows(audit_rows.one_receipt_each),
+    "receipts match rows": _of_rows(audit_rows.receipts_match_rows),
+    "policies' errors are those of events": _of_rows(audit_rows.policy_errors_kept),
+    "policies are as their events say": _of_rows(audit_rows.policies_match_events),
+    "states agree with the slot": _of_rows(audit_rows.states_match_slot),
+    "standing bids had their turns": lambda seen: seen.standing.found(),
+    "payments are between zero and value": _of_rows(audit_rows.payments_rational),
+    "payments are charged once, as decided": _of_rows(audit_rows.charges_match),
+    "slots cost what was paid": _of_rows(audit_outages.costs_match),
+    "failed jobs are paid back what was not delivered": _of_rows(audit_outages.refunds_match),
+    "nobody holds a server out of service": _of_rows(audit_outages.nobody_is_out_of_service),
+    "welfare is payoff plus revenue": _of_rows(audit_rows.welfare_adds_up),
+    "welfare is below its certified bound": _of_rows(audit_rows.welfare_below_bound),
+    "the certificate adds up": _of_rows(audit_history.certificate_adds_up),
+    "published figures are those of events": lambda seen: seen.publications.found(),
+    "slots are kept as they began": lambda seen: seen.replay.reader.slots_otherwise(),
+    "commitments are the schedules granted": _of_grants(audit_schedules.commitments_match),
+    "plans are what events made them": _of_grants(audit_schedules.plans_match),
+    "no server is over capacity": _of_rows(audit_schedules.within_capacity),
+    "nothing starts before arrival and upload": _of_grants(audit_schedules.after_arrival_and_delay),
+    "admitted jobs get their whole work": _of_grants(audit_schedules.work_done),
+    "workers did what a replay finds": lambda seen: audit_queues.segments_match(seen.market, seen.replay.reader.work()),
+    "no worker does two things at once": _of_rows(audit_queues.one_thing_at_a_time),
+    "no parameter server is shared": _of_rows(audit_queues.no_ps_is_shared),
+    "queued chunks are processed whole": _of_rows(audit_queues.chunks_complete),
+    "no server stores more than it can": _of_rows(storage.storage_kept),
+    "replay gives every receipt byte for byte": lambda seen: seen.replay.found(),
 }
 
 
@@ -68,15 +80,18 @@ class Finding:
         return not self.rows
 
 
-def audit_market(market: Market) -> tuple[Finding, ...]:
-    """Run every check. Nothing should write to the market meanwhile, because each check reads rows on its own."""
+def audit_market(market: Market, progress: Progress | None = None) -> tuple[Finding, ...]:
+    """Run every check. Nothing should write to the market meanwhile, because each check reads rows on its own.
+
+    The events are read once, page by page, and replayed; `progress` is called after each page.
+    """
     market.refresh_from_db()
-    with replayed_once():
-        return tuple(Finding(check=name, rows=_rows(check, market)) for name, check in CHECKS.items())
+    seen = EventPass(market, progress)
+    return tuple(Finding(check=name, rows=_rows(check, seen)) for name, check in CHECKS.items())
 
 
-def _rows(check: Check, market: Market) -> tuple[str, ...]:
+def _rows(check: Check, seen: EventPass) -> tuple[str, ...]:
     try:
-        return tuple(check(market))
+        return tuple(check(seen))
     except UNREADABLE as error:
         return (f"rows cannot be read: {type(error).__name__}: {error}",)

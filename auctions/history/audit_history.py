@@ -1,6 +1,7 @@
-"""Checks of a market's history: submitted bids, effects of events, stored prices of slots, and the certificate."""
+"""Checks of a market's history: submitted bids, effects of events, and the certificate."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -12,7 +13,7 @@ from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
 from auctions.history.audit_rows import TOLERANCE
-from auctions.history.replay import whole_replay
+from auctions.history.grants_of_events import GrantsOfEvents
 from auctions.models import (
     WITHDRAWABLE,
     Bid,
@@ -25,7 +26,7 @@ from auctions.models import (
     Market,
     SlotPrice,
 )
-from auctions.state.grants import Grants
+from auctions.state.grants import Grant, Grants
 from cluster.database.paging import in_pages
 from scheduling.model.bid import Bid as CoreBid
 
@@ -62,123 +63,128 @@ def _core(bid: Bid, snapshot: InventorySnapshot) -> CoreBid:
     return core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
-def states_follow_events(market: Market) -> list[str]:
-    """Check that all events, in order, lead to the state of each bid, the market's slot and its first free slot."""
-    events = list(Event.objects.filter(market=market).order_by("version"))
-    state = _RecordedState(market, events)
-    problems = [problem for event in events for problem in state.step(event)]
-    problems += [
-        f"bid {bid.sequence} is {bid.state}; its events leave it {state.states.get(bid.pk, 'unknown')}"
-        for bid in state.bids.values()
-        if state.states.get(bid.pk) != (BidState.STANDING if bid.unrecorded_withdrawal else bid.state)
-    ]
-    problems += [
-        f"bid {bid.sequence} ended in slot {bid.ended_slot}; no event says so"
-        for bid in state.bids.values()
-        if bid.ended_slot is not None and bid.pk not in state.ended
-    ]
-    if (market.slot, market.now) != (state.slot, state.now):
-        problems.append(
-            f"market.slot is {market.slot} and market.now {market.now}; events lead to {state.slot} and {state.now}"
-        )
-    return problems
+class RecordedStates:
+    """The states of the bids and of the market after the events so far; the rows should have those after the last.
 
+    `granted` returns the grants after the same event.
+    """
 
-class _RecordedState:
-    """The state of the market after the events so far."""
-
-    def __init__(self, market: Market, events: list[Event]) -> None:
-        bids = Bid.objects.filter(market=market).select_related("decision", "first_decision")
-        self.bids = {bid.pk: bid for bid in bids}
-        self._keys = {bid.sequence: bid.pk for bid in bids}
-        self.states: dict[int, BidState] = {}
-        self.ended: set[int] = set()
+    def __init__(self, market: Market, granted: Callable[[], GrantsOfEvents]) -> None:
+        self._market, self._granted = market, granted
+        self._states: dict[int, BidState] = {}
+        """State of each bid, by its key."""
+        self._going: dict[int, _Going] = {}
+        """The jobs that are planned or running."""
+        self._ended: set[int] = set()
         """Keys of the bids whose jobs an event ended before their last slot."""
-        self.grants = Grants(market)
-        first = next((e.payload["from"] for e in events if e.kind == EventKind.SLOT), market.slot + 1)
-        self.slot: int = first - 1
-        self.now = 0
-        self.ledger_version = 0
+        first = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("version").first()
+        self._slot: int = market.slot if first is None else first.payload["from"] - 1
+        self._now = 0
+        self._ledger_version = 0
 
-    def step(self, event: Event) -> Iterator[str]:
+    def finish(self) -> Iterator[str]:
+        """Compare the states with the rows."""
+        rows = Bid.objects.filter(market=self._market)
+        columns = ("pk", "sequence", "state", "ended_slot", "unrecorded_withdrawal")
+        for bid in in_pages(rows.only(*columns), by="sequence"):
+            state = self._states.get(bid.pk)
+            if state != (BidState.STANDING if bid.unrecorded_withdrawal else bid.state):
+                yield f"bid {bid.sequence} is {bid.state}; its events leave it {state or 'unknown'}"
+            if bid.ended_slot is not None and bid.pk not in self._ended:
+                yield f"bid {bid.sequence} ended in slot {bid.ended_slot}; no event says so"
+        market = self._market
+        if (market.slot, market.now) != (self._slot, self._now):
+            yield (
+                f"market.slot is {market.slot} and market.now {market.now}; events lead to {self._slot} and {self._now}"
+            )
+
+    def take(self, event: Event) -> Iterator[str]:
         """Apply one event; yield what is wrong with it."""
         where = f"event version {event.version} ({event.kind})"
-        before = {pk: grant.window for pk, grant in self.grants.all.items()} if event.kind == EventKind.SLOT else {}
-        moved = self.grants.step(event)
+        granted = self._granted()
         if event.kind == EventKind.SLOT:
-            yield from (f"{where}: {problem}" for problem in self._slots_pass(event, before))
-        elif event.bid_id is not None:
-            yield from (f"{where}: {problem}" for problem in self._bid_moves(event, self.bids[event.bid_id]))
+            yield from (f"{where}: {problem}" for problem in self._slots_pass(event))
+        elif event.bid is not None:
+            yield from (f"{where}: {problem}" for problem in self._bid_moves(event, event.bid, granted.grants))
         if event.kind in MOVES_THE_LEDGER:
-            if event.kind != EventKind.SLOT and event.slot < self.now:
-                yield f"{where}: slot {event.slot} comes after slot {self.now}"
-            self.now = max(
-                self.now, event.payload.get("now", event.slot) if event.kind == EventKind.SLOT else event.slot
+            if event.kind != EventKind.SLOT and event.slot < self._now:
+                yield f"{where}: slot {event.slot} comes after slot {self._now}"
+            self._now = max(
+                self._now, event.payload.get("now", event.slot) if event.kind == EventKind.SLOT else event.slot
             )
-            self.ledger_version = event.version
-        for pk in moved:
-            self.states[pk] = self._granted(pk)
+            self._ledger_version = event.version
+        for pk in granted.moved:
+            self._grant(granted.grants.all[pk], pk)
 
-    def _slots_pass(self, event: Event, windows: dict[int, Window]) -> Iterator[str]:
+    def _slots_pass(self, event: Event) -> Iterator[str]:
         first, last = event.payload["from"], event.payload["to"]
-        if first != self.slot + 1 or last < first or event.slot != last:
-            yield f"slots {first} to {last} follow slot {self.slot}"
-        self.slot = last
-        running = self._move(BidState.PLANNED, BidState.RUNNING, {pk: start for pk, (start, _) in windows.items()})
-        completed = self._move(BidState.RUNNING, BidState.COMPLETED, {pk: end for pk, (_, end) in windows.items()})
+        if first != self._slot + 1 or last < first or event.slot != last:
+            yield f"slots {first} to {last} follow slot {self._slot}"
+        self._slot = last
+        running = self._move(BidState.PLANNED, BidState.RUNNING, lambda job: job.window[0])
+        completed = self._move(BidState.RUNNING, BidState.COMPLETED, lambda job: job.window[1])
         if (event.payload["running"], event.payload["completed"]) != (running, completed):
             yield f"it should say that {running} began and {completed} were completed"
-        for number in event.payload.get("withdrawn", ()):
-            pk = self._keys.get(number, 0)
-            if self.states.get(pk) != BidState.STANDING:
-                yield f"bid {number} is withdrawn; it was {self.states.get(pk, 'not there')} before"
-            self.states[pk] = BidState.WITHDRAWN
-        for number in event.payload.get("standing", {}).get("ended", ()):
-            yield from self._ends(event, number)
+        withdrawn = event.payload.get("withdrawn", ())
+        ended = event.payload.get("standing", {}).get("ended", ())
+        named = {*withdrawn, *ended}
+        rows = Bid.objects.filter(market=self._market, sequence__in=named).select_related("decision") if named else ()
+        bids = {bid.sequence: bid for bid in rows}
+        for number in withdrawn:
+            pk = bids[number].pk if number in bids else 0
+            if self._states.get(pk) != BidState.STANDING:
+                yield f"bid {number} is withdrawn; it was {self._states.get(pk, 'not there')} before"
+            self._states[pk] = BidState.WITHDRAWN
+        for number in ended:
+            yield from self._ends(event, number, bids.get(number))
 
-    def _ends(self, event: Event, number: int) -> Iterator[str]:
+    def _ends(self, event: Event, number: int, bid: Bid | None) -> Iterator[str]:
         """A standing bid ends when a slot begins."""
-        pk = self._keys.get(number, 0)
-        state, record = self.states.get(pk), getattr(self.bids.get(pk), "decision", None)
-        self.states[pk] = BidState.REJECTED
+        pk = 0 if bid is None else bid.pk
+        state, record = self._states.get(pk), getattr(bid, "decision", None)
+        self._states[pk] = BidState.REJECTED
         made = record and (record.version, record.ledger_version, record.decided_at, record.slot)
         if state != BidState.STANDING or made != (event.version, event.version, event.at, event.payload["now"]):
             yield f"it does not fit the end of bid {number}, which was {state or 'not there'} before"
 
-    def _move(self, old: BidState, new: BidState, slots: dict[int, int | None]) -> list[int]:
+    def _move(self, old: BidState, new: BidState, slot_of: "Callable[[_Going], int | None]") -> list[int]:
         due = [
-            pk
-            for pk, state in self.states.items()
-            if state == old and (slot := slots.get(pk)) is not None and slot <= self.slot
+            (job.number, pk)
+            for pk, job in self._going.items()
+            if self._states[pk] == old and (slot := slot_of(job)) is not None and slot <= self._slot
         ]
-        self.states.update(dict.fromkeys(due, new))
-        return sorted(self.bids[pk].sequence for pk in due)
+        for _, pk in due:
+            self._states[pk] = new
+            if new not in GOING:
+                del self._going[pk]
+        return sorted(number for number, _ in due)
 
-    def _bid_moves(self, event: Event, bid: Bid) -> Iterator[str]:
-        state, who = self.states.get(bid.pk), f"bid {bid.sequence}"
+    def _bid_moves(self, event: Event, bid: Bid, grants: Grants) -> Iterator[str]:
+        state, who = self._states.get(bid.pk), f"bid {bid.sequence}"
+        self._going.pop(bid.pk, None)
         match event.kind:
             case EventKind.SUBMITTED:
                 right = state is None and (event.slot, event.at) == (bid.arrival_slot, bid.submitted_at)
-                self.states[bid.pk] = BidState.SUBMITTED
+                self._states[bid.pk] = BidState.SUBMITTED
             case EventKind.STANDING | EventKind.ADMITTED | EventKind.REJECTED:
                 right = self._fits(event, bid, state)
-                self.states[bid.pk] = (
-                    self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState(event.kind)
-                )
+                self._states[bid.pk] = BidState(event.kind) if event.kind != EventKind.ADMITTED else BidState.PLANNED
+                if event.kind == EventKind.ADMITTED:
+                    self._grant(grants.all[bid.pk], bid.pk)
             case EventKind.WITHDRAWN:
                 right = state in WITHDRAWABLE
-                self.states[bid.pk] = BidState.WITHDRAWN
+                self._states[bid.pk] = BidState.WITHDRAWN
             case EventKind.QUARANTINED:
                 right = state in (BidState.SUBMITTED, BidState.STANDING)
-                self.states[bid.pk] = BidState.QUARANTINED
+                self._states[bid.pk] = BidState.QUARANTINED
             case EventKind.RETRIED:
                 right = state == BidState.QUARANTINED
-                self.states[bid.pk] = BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING
+                self._states[bid.pk] = BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING
             case _:  # cancelled, failed or completed early
                 before = (BidState.RUNNING,) if event.kind == EventKind.COMPLETED else GOING
                 right = state in before and bid.ended_slot == event.slot
-                self.states[bid.pk] = BidState(event.kind)
-                self.ended.add(bid.pk)
+                self._states[bid.pk] = BidState(event.kind)
+                self._ended.add(bid.pk)
         if not right:
             yield f"it does not fit {who}, which was {state or 'not there'} before"
 
@@ -189,26 +195,25 @@ class _RecordedState:
         return state == (BidState.STANDING if stood else BidState.SUBMITTED) and (
             event.slot,
             event.at,
-            self.ledger_version,
+            self._ledger_version,
             event.version,
         ) == (record.slot, record.decided_at, record.ledger_version, record.version)
 
-    def _granted(self, pk: int) -> BidState:
-        start, _ = self.grants.all[pk].window
-        return BidState.RUNNING if start is not None and start <= self.slot else BidState.PLANNED
+    def _grant(self, grant: Grant, pk: int) -> None:
+        """Note what a job was granted last, and that it is planned, or runs if its start has come."""
+        start, _ = grant.window
+        running = start is not None and start <= self._slot
+        self._states[pk] = BidState.RUNNING if running else BidState.PLANNED
+        self._going[pk] = _Going(grant.number, grant.window)
 
 
-def slots_as_they_began(market: Market) -> list[str]:
-    """Check that stored prices and use of each slot are those that a replay finds when the slot began."""
-    expected = whole_replay(market).complete().kept
-    rows = {row.slot: row for row in SlotPrice.objects.filter(market=market).order_by("slot")}
-    problems = [f"slot {slot} is missing" for slot in sorted(expected.keys() - rows.keys())]
-    problems += [f"slot {slot} was never kept" for slot in sorted(rows.keys() - expected.keys())]
-    for slot in sorted(rows.keys() & expected.keys()):
-        row = rows[slot]
-        if (row.inventory_version, row.prices, row.used) != expected[slot]:
-            problems.append(f"slot {slot} began otherwise")
-    return problems
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A job that is planned or running."""
+
+    number: int
+    """Sequence number of its bid."""
+    window: Window
 
 
 def certificate_adds_up(market: Market) -> list[str]:

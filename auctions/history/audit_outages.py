@@ -4,6 +4,7 @@ from django.db.models import F, Q
 
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine.outages import state_of
+from auctions.history.audit_rows import DOCUMENTS
 from auctions.models import (
     Bid,
     BidState,
@@ -15,6 +16,7 @@ from auctions.models import (
     Outage,
     Segment,
 )
+from cluster.database.paging import in_pages
 from scheduling.preemptive.workers import TICKS
 
 
@@ -23,7 +25,8 @@ def refunds_match(market: Market) -> list[str]:
     events = Event.objects.filter(market=market, kind=EventKind.FAILED)
     said = dict(events.values_list("bid_id", "payload"))
     problems = []
-    for bid in Bid.objects.filter(market=market).order_by("sequence"):
+    bids = Bid.objects.filter(market=market).defer("body", "resolved_request", "core_bid")
+    for bid in in_pages(bids, by="sequence"):
         payload = said.get(bid.pk, {})
         # Events recorded before refunds were introduced do not state one.
         refund, how = payload.get("refund", 0.0), Refund(payload.get("how", Refund.NONE))
@@ -57,7 +60,7 @@ def costs_match(market: Market) -> list[str]:
     """Check that the costs of a schedule's slots add up to the payment."""
     rows = DecisionRecord.objects.filter(bid__market=market).exclude(costs=None).select_related("bid")
     problems = []
-    for row in rows.order_by("version"):
+    for row in in_pages(rows.defer("receipt", *DOCUMENTS), by="pk"):
         costs, paid = list(row.costs or []), row.bid.payment or 0.0
         if abs(sum(costs) - paid) > 1e-9 * max(1.0, paid) or min(costs, default=0.0) < 0:
             problems.append(f"bid {row.bid.sequence} paid {paid}, its slots cost {sum(costs)}")

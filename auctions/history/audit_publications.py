@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
-from auctions.history.audit_rows import withdrawn_versions
 from auctions.models import Bid, Event, EventKind, Market, Publication
 from auctions.readings.publications import LEAST_OWNERS
+from cluster.database.paging import in_pages
 
 TOLERANCE = 1e-7
 """Relative error of sums that are published with nine digits."""
@@ -46,21 +46,34 @@ class _Sums:
             self.owners.pop(bid.pk, None)
 
 
-def figures_match(market: Market) -> list[str]:
-    """Check that counts and money of each publication match its events, and bids of enough owners are new in it."""
-    return list(_problems(market))
+class Publications:
+    """The publications of a market, each compared with the events up to its version."""
 
+    def __init__(self, market: Market) -> None:
+        self._sums = _Sums()
+        rows = Bid.objects.filter(market=market).exclude(stands_until=None)
+        self._keys = dict(rows.values_list("sequence", "pk"))
+        """Keys of the bids that stood, by sequence number."""
+        self._rows = in_pages(Publication.objects.filter(market=market), by="version")
+        self._next = next(self._rows, None)
 
-def _problems(market: Market) -> Iterator[str]:
-    events = Event.objects.filter(market=market, bid__isnull=False).order_by("version").select_related("bid")
-    sums, left = _Sums(), list(events)[::-1]
-    keys = dict(Bid.objects.filter(market=market).exclude(stands_until=None).values_list("sequence", "pk"))
-    withdrawn = [(keys.get(number), version) for number, version in withdrawn_versions(market)][::-1]
-    for row in Publication.objects.filter(market=market):
-        while left and left[-1].version <= row.version:
-            sums.take(left.pop())
-        while withdrawn and withdrawn[-1][1] <= row.version:
-            sums.rejected.discard(withdrawn.pop()[0])
+    def take(self, event: Event) -> Iterator[str]:
+        """Count one event; the publications before it are compared first."""
+        while self._next is not None and self._next.version < event.version:
+            yield from self._compared(self._next)
+        self._sums.take(event)
+        if event.kind == EventKind.SLOT:
+            for number in event.payload.get("withdrawn", ()):
+                self._sums.rejected.discard(self._keys.get(number))
+
+    def finish(self) -> Iterator[str]:
+        """Compare the other publications."""
+        while self._next is not None:
+            yield from self._compared(self._next)
+
+    def _compared(self, row: Publication) -> Iterator[str]:
+        """Check counts and money of a publication, and that bids of enough owners are new in it."""
+        self._next, sums = next(self._rows, None), self._sums
         expected = {
             "admitted": sums.admitted,
             "rejected": len(sums.rejected),

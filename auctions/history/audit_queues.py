@@ -3,11 +3,10 @@
 from collections import defaultdict
 from itertools import pairwise
 
-from django.db.models import F, Q, Sum
+from django.db.models import F, Max, Q, Sum
 
 from auctions.domain import ps_assignments
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.history.replay import whole_replay
 from auctions.models import (
     ADMITTED,
     Bid,
@@ -20,16 +19,17 @@ from auctions.models import (
     QueuedChunks,
     Segment,
 )
-from auctions.state.queue_rows import recorded
+from auctions.state.queue_rows import RecordedWork, recorded
+from cluster.database.paging import in_pages
 from scheduling.model.schedule import CLOUD
 from scheduling.preemptive.parameter_servers import runs
 from scheduling.preemptive.record import Segment as Work
 from scheduling.preemptive.workers import TICKS, machines
 
 
-def segments_match(market: Market) -> list[str]:
-    """Check that the stored segments and preemptions are those that a replay finds."""
-    kept, found = recorded(market.pk), whole_replay(market).complete().runs
+def segments_match(market: Market, found: RecordedWork) -> list[str]:
+    """Check that the stored segments and preemptions are those that a replay found."""
+    kept = recorded(market.pk)
     problems = [f"bid {row[0]} did not run as kept: {row[3:]}" for row in sorted({*kept.segments} - {*found.segments})]
     problems += [
         f"it is not kept that bid {row[0]} ran: {row[3:]}" for row in sorted({*found.segments} - {*kept.segments})
@@ -83,7 +83,7 @@ def chunks_complete(market: Market) -> list[str]:
     done: dict[int, int] = defaultdict(int)
     problems = []
     rows = QueuedChunks.objects.filter(bid__market=market).select_related("bid").annotate(worked=worked)
-    for row in rows:
+    for row in in_pages(rows, by="pk"):
         whole = row.count if row.until is None else row.done or 0
         done[row.bid_id] += whole
         if (
@@ -93,14 +93,15 @@ def chunks_complete(market: Market) -> list[str]:
             and row.worked != row.count * row.each
         ):
             problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
-    for bid in Bid.objects.filter(pk__in=list(done), state=BidState.COMPLETED, ended_slot=None).order_by("sequence"):
+    completed = Bid.objects.filter(market=market, state=BidState.COMPLETED, ended_slot=None, queued__isnull=False)
+    ends = completed.annotate(last=Max("queued__segments__end")).defer("body", "core_bid")
+    for bid in in_pages(ends, by="sequence"):
         if done[bid.pk] != bid.resolved_request["chunks"]:
             problems.append(
                 f"bid {bid.sequence} is complete with {done[bid.pk]} of {bid.resolved_request['chunks']} chunks"
             )
-        last = max(bid.queued.values_list("segments__end", flat=True), key=lambda end: end or 0)
-        if last is None or -(-last // TICKS) != bid.completion_slot:
-            problems.append(f"bid {bid.sequence} ended at {last}, its row says slot {bid.completion_slot}")
+        if bid.last is None or -(-bid.last // TICKS) != bid.completion_slot:
+            problems.append(f"bid {bid.sequence} ended at {bid.last}, its row says slot {bid.completion_slot}")
     early = Segment.objects.filter(queued__bid__market=market, start__lt=F("queued__since") * TICKS)
     problems += [f"bid {row.queued.bid.sequence} ran before it was sent" for row in early.select_related("queued__bid")]
     strangers = QueuedChunks.objects.filter(~Q(bid__state__in=sorted(ADMITTED)), bid__market=market)

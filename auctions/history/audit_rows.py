@@ -1,6 +1,7 @@
 """Checks that compare rows with rows."""
 
 from collections import Counter
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from django.db.models import Count, F, Q, Sum
@@ -21,6 +22,7 @@ from auctions.models import (
     PolicyError,
     PolicyVersion,
 )
+from cluster.database.paging import in_pages
 from scheduling.model.decision import Decision, parse
 
 TOLERANCE = 1e-6
@@ -31,6 +33,9 @@ FAILURES = ("plan_failed", "unkept", "unpriced")
 
 PLANNING = (EventKind.SLOT, *sorted(ENDS), EventKind.INVENTORY, EventKind.POLICY)
 """Events at which the policy plans again; not for a job that failed because of an inventory (key `by`)."""
+
+DOCUMENTS = ("bid__body", "bid__resolved_request", "bid__core_bid")
+"""Columns of bids that checks of receipts do not read; they are the largest."""
 
 DECIDED = ADMITTED | {BidState.REJECTED}
 
@@ -217,7 +222,8 @@ def ended_versions(market: Market) -> list[tuple[int, int]]:
 def receipts_match_rows(market: Market) -> list[str]:
     """Check that state, value, payment, slot and standalone value of each decided bid are those of its receipt."""
     problems = []
-    for first in FirstDecision.objects.filter(bid__market=market).select_related("bid").order_by("version"):
+    firsts = FirstDecision.objects.filter(bid__market=market).select_related("bid").defer(*DOCUMENTS)
+    for first in in_pages(firsts, by="pk"):
         decision, number = Decision.from_json(parse(first.receipt)), first.bid.sequence
         said = (decision.bid_id, decision.slot, decision.standalone_value, decision.admitted)
         if said != (str(number), first.slot, first.standalone_value, False):
@@ -332,5 +338,6 @@ def welfare_below_bound(market: Market) -> list[str]:
     return problems
 
 
-def _records(market: Market) -> list[DecisionRecord]:
-    return list(DecisionRecord.objects.filter(bid__market=market).select_related("bid").order_by("version"))
+def _records(market: Market) -> Iterator[DecisionRecord]:
+    rows = DecisionRecord.objects.filter(bid__market=market).select_related("bid").defer(*DOCUMENTS)
+    return in_pages(rows, by="pk")

@@ -1,7 +1,7 @@
 """Checks of standing bids: their turns, how long they stand, and what their rows say of both."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -14,39 +14,41 @@ from scheduling.policies.standing import StandingRule
 from scheduling.registry import POLICIES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Stood:
     """Turns and end of a bid that stood, by the events so far."""
 
     number: int
+    owner: int
+    """Key of the owner."""
     tried: int
     until: int
     tries: int = 0
 
 
-class _Standing:
-    """The bids that stand after the events so far, by sequence number."""
+class StandingTurns:
+    """The bids that stand after the events so far, by sequence number, and what was wrong with their turns."""
 
-    def __init__(self, owners: Mapping[int, int]) -> None:
-        self.owners = owners
-        """Key of the owner of each bid."""
-        self.known: dict[int, _Stood] = {}
+    def __init__(self, market: Market) -> None:
+        self._market = market
+        self._known: dict[int, _Stood] = {}
         """All bids that ever stood."""
         self._now: dict[int, _Stood] = {}
         """Those that stand."""
         self._posts_prices = False
 
-    def take(self, event: Event, number: int) -> Iterator[str]:
-        """Take one event, with its bid's number or 0; yield what is wrong with it."""
+    def take(self, event: Event) -> Iterator[str]:
+        """Read one event; yield what is wrong with it."""
+        number, owner = (0, 0) if event.bid is None else (event.bid.sequence, event.bid.owner_id)
         match event.kind:
             case EventKind.POLICY:
                 self._posts_prices = issubclass(POLICIES[event.payload["name"]], PostedPricePolicy)
             case EventKind.STANDING:
-                self._set(_Stood(number, tried=event.slot, until=event.payload["until"]))
+                self._set(_Stood(number, owner, tried=event.slot, until=event.payload["until"]))
             case EventKind.ADMITTED | EventKind.WITHDRAWN | EventKind.QUARANTINED:
                 self._now.pop(number, None)
-            case EventKind.RETRIED if number in self.known:
-                self._set(self.known[number])
+            case EventKind.RETRIED if number in self._known:
+                self._set(self._known[number])
             case EventKind.SLOT:
                 yield from self._turn(event)
 
@@ -75,34 +77,29 @@ class _Standing:
         """Return the numbers of the bids in turn: the first few of each owner, and of these the first few."""
         of: dict[int, list[_Stood]] = defaultdict(list)
         for one in able:
-            of[self.owners[one.number]].append(one)
+            of[one.owner].append(one)
         allowed = (one for group in of.values() for one in group[: rule.each])
         return [one.number for one in sorted(allowed, key=attrgetter("tried", "number"))][: rule.most]
 
     def _set(self, one: _Stood) -> None:
-        self.known[one.number] = self._now[one.number] = one
+        self._known[one.number] = self._now[one.number] = one
 
-
-def standing_bids_in_order(market: Market) -> list[str]:
-    """Check that standing bids were tried in turn and ended when due, that rows say so, and no job began before."""
-    numbers = dict(Bid.objects.filter(market=market).values_list("pk", "sequence"))
-    state = _Standing(dict(Bid.objects.filter(market=market).values_list("sequence", "owner")))
-    problems: list[str] = []
-    for event in Event.objects.filter(market=market).order_by("version"):
-        problems += state.take(event, 0 if event.bid_id is None else numbers[event.bid_id])
-    rows = {bid.sequence: bid for bid in Bid.objects.filter(market=market).exclude(stands_until=None)}
-    problems += [
-        f"bid {number} stood by its row or by its events, but not by both"
-        for number in sorted(rows.keys() ^ state.known)
-    ]
-    for number in sorted(rows.keys() & state.known):
-        bid, one = rows[number], state.known[number]
-        if (bid.stands_until, bid.tried_slot, bid.tries) != (one.until, one.tried, one.tries):
-            problems.append(
-                f"bid {number} stands until slot {bid.stands_until}, was tried {bid.tries} times, last in slot"
-                f" {bid.tried_slot}; its events say until {one.until}, {one.tries} times, last in {one.tried}"
-            )
-    return problems + _begun_too_early(market)
+    def finish(self) -> Iterator[str]:
+        """Compare turns and ends with the rows, and check that no job began before its bid was admitted."""
+        found = Bid.objects.filter(market=self._market).exclude(stands_until=None)
+        columns = ("sequence", "stands_until", "tried_slot", "tries")
+        rows = {number: tuple(row) for number, *row in found.order_by("sequence").values_list(*columns)}
+        for number in sorted(rows.keys() ^ self._known):
+            yield f"bid {number} stood by its row or by its events, but not by both"
+        for number in sorted(rows.keys() & self._known):
+            until, tried, tries = rows[number]
+            one = self._known[number]
+            if (until, tried, tries) != (one.until, one.tried, one.tries):
+                yield (
+                    f"bid {number} stands until slot {until}, was tried {tries} times, last in slot {tried}; its"
+                    f" events say until {one.until}, {one.tries} times, last in {one.tried}"
+                )
+        yield from _begun_too_early(self._market)
 
 
 def _begun_too_early(market: Market) -> list[str]:

@@ -1,8 +1,6 @@
 """Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,11 +15,12 @@ from auctions.engine import planning, standing
 from auctions.engine.decide import answer
 from auctions.engine.planning import Planned
 from auctions.engine.standing import Candidate, Try, Turn
+from auctions.history.recorded import RecordedReceipts, pages_of_events
 from auctions.history.standing_bids import StandingBids
-from auctions.models import Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
+from auctions.history.steps import Replayed, Step
+from auctions.models import Bid, Event, EventKind, Market
 from auctions.state.book import LiveBook
-from auctions.state.queue_rows import RecordedWork, taken, together
-from cluster.database.paging import in_pages
+from auctions.state.queue_rows import RecordedWork, taken
 from scheduling.batch.consumption import consumption_of
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
@@ -34,37 +33,8 @@ from scheduling.policies.base import Objective
 from scheduling.policies.standing import StandingBid, StandingRule
 from scheduling.registry import recorded_policy
 
-COLUMNS: Final = ("pk", "sequence", "owner_id", "core_bid", "resolved_request", "arrival_slot")
-"""Columns of bids that a replay reads."""
-
 UNREADABLE: Final = (SchedulingError, LookupError, ValueError, TypeError, AttributeError, PolicyFailed)
 """Errors that tampered documents, or a policy in a replay, may raise."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One replayed event."""
-
-    version: int
-    kind: EventKind
-    moves: str
-    """Changes beside those of its bid, as canonical text: new schedules of jobs, the numbers of jobs that fail
-    because of it, the turn of standing bids, and until when a bid stands."""
-    recorded_moves: str
-
-
-@dataclass(frozen=True)
-class Replayed(Step):
-    """A replayed decision."""
-
-    sequence: int
-    bid_id: int
-    decision: Decision
-    receipt: str
-    charged: float | None
-    """Its payment at the prices posted then, 0 if jobs do not pay; None if it was rejected, or if not requested."""
-    stands: bool = False
-    """Whether the bid stands after this decision, so that it has another one later."""
 
 
 @dataclass(frozen=True)
@@ -88,127 +58,30 @@ class Replay:
 
 def replay_market(market: Market) -> Replay:
     """Replay every decision and compare it with the record."""
-    recorded = recorded_receipts(market)
+    recorded, state = RecordedReceipts(market), Replaying(priced=False)
     decisions, wrong = 0, []
-    for step in replayed(market):
-        if isinstance(step, Replayed):
-            decisions += 1
-            receipt = recorded.pop((step.bid_id, step.stands), "")
-            if receipt != step.receipt:
-                wrong.append(Mismatch(step.sequence, receipt, step.receipt))
-        if step.moves != step.recorded_moves:
-            wrong.append(Mismatch(0, step.recorded_moves, step.moves))
-    numbers = dict(Bid.objects.filter(pk__in={pk for pk, _ in recorded}).values_list("pk", "sequence"))
-    wrong += [Mismatch(numbers[pk], receipt, "") for (pk, _), receipt in recorded.items()]
+    for page in pages_of_events(market):
+        for event in page:
+            steps = state.steps(event)
+            made = [step for step in steps if isinstance(step, Replayed)]
+            for step, receipt in recorded.compared(made, event.bid):
+                decisions += 1
+                if receipt != step.receipt:
+                    wrong.append(Mismatch(step.sequence, receipt, step.receipt))
+            wrong += [
+                Mismatch(0, step.recorded_moves, step.moves) for step in steps if step.moves != step.recorded_moves
+            ]
+    wrong += [Mismatch(number, receipt, "") for number, receipt in recorded.left()]
     return Replay(decisions=decisions, mismatches=tuple(wrong))
-
-
-def recorded_receipts(market: Market) -> dict[tuple[int, bool], str]:
-    """Return all receipts, by the bid's key and whether the bid stood after that decision."""
-    last = DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt")
-    first = FirstDecision.objects.filter(bid__market=market).values_list("bid_id", "receipt")
-    return {**{(pk, False): receipt for pk, receipt in last}, **{(pk, True): receipt for pk, receipt in first}}
-
-
-@dataclass(frozen=True)
-class WholeReplay:
-    """The result of a replay of all events of a market, with the posted prices at each admission."""
-
-    steps: Sequence[Step]
-    """In order; recorded decisions and moves are not used."""
-    runs: RecordedWork
-    """The work that workers did from queues."""
-    kept: Mapping[int, tuple[int, list[object], list[object]]]
-    """For each slot that began, the values to be stored: version of the inventory, prices and use."""
-    broken_off: Exception | None = None
-    """The error of a replay that could not go on, so that it only covers the events before."""
-
-    def complete(self) -> "WholeReplay":
-        """Return this replay, or raise the error that it broke off with."""
-        if self.broken_off is not None:
-            raise self.broken_off
-        return self
-
-
-_shared: ContextVar[dict[int, WholeReplay] | None] = ContextVar("replays", default=None)
-
-
-@contextmanager
-def replayed_once() -> Iterator[None]:
-    """Replay each market once in the block, however often `whole_replay` is called; nothing may write to it."""
-    outer = _shared.set({})
-    try:
-        yield
-    finally:
-        _shared.reset(outer)
-
-
-def whole_replay(market: Market) -> WholeReplay:
-    """Replay a market; an error that tampered documents cause is kept in `broken_off`."""
-    known = _shared.get()
-    if known is None:
-        return _whole_replay(market)
-    if market.pk not in known:
-        known[market.pk] = _whole_replay(market)
-    return known[market.pk]
-
-
-def _whole_replay(market: Market) -> WholeReplay:
-    steps: list[Step] = []
-    kept: dict[int, tuple[int, list[object], list[object]]] = {}
-    inventory_version, broken_off = 0, None
-    state = _start(market, priced=True)
-    try:
-        for event in _events(market):
-            if event.kind == EventKind.SLOT:
-                kept |= {slot: (inventory_version, *row) for slot, row in _kept(state, event).items()}
-            elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
-                inventory_version = event.version
-                kept = {slot: row for slot, row in kept.items() if slot < event.slot}
-            steps += _steps(state, event)
-    except UNREADABLE as error:
-        broken_off = error
-    return WholeReplay(steps, together(state.runs), kept, broken_off)
-
-
-def _kept(state: "Replaying", event: Event) -> dict[int, tuple[list[object], list[object]]]:
-    """Return the prices and use that are stored for the slots that begin with an event, before it."""
-    book = state.at(event.payload["from"])
-    rows = book.slots_to_keep(last=event.payload["to"])
-    if not rows or event.payload.get("unpriced"):
-        return {}
-    prices, used, start = book.prices(), book.used(), book.ledger.start
-    return {slot: (prices[slot - start].tolist(), used[slot - start].tolist()) for slot in rows}
-
-
-def replayed(market: Market) -> Iterator[Step]:
-    """Yield the steps of a market's events, in order; recorded decisions and moves are not used."""
-    state = _start(market)
-    for event in _events(market):
-        yield from _steps(state, event)
-
-
-def _steps(state: "Replaying", event: Event) -> list[Step]:
-    step = state.apply(event)
-    return [*([] if step is None else [step]), *state.turned]
-
-
-def _start(market: Market, *, priced: bool = False) -> "Replaying":
-    """Return the state before the first event."""
-    return Replaying({bid.pk: bid for bid in Bid.objects.filter(market=market).only(*COLUMNS)}, priced=priced)
-
-
-def _events(market: Market) -> Iterator[Event]:
-    return in_pages(Event.objects.filter(market=market), by="version")
 
 
 class Replaying:
     """The state of a market between two events. The recorded policy decides and plans again."""
 
-    def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
-        self.bids, self._priced = bids, priced
-        self.keys = {bid.sequence: pk for pk, bid in bids.items()}
-        """Keys of the bids by sequence number."""
+    def __init__(self, *, priced: bool) -> None:
+        self._priced = priced
+        self.keys: dict[int, int] = {}
+        """Keys of the bids that stood so far, by sequence number."""
         self.runs: list[RecordedWork] = []
         """Work that workers did from queues so far, step by step."""
         self._opening: Event | None = None
@@ -254,7 +127,7 @@ class Replaying:
     def rebased(self, book: LiveBook, event: Event) -> planning.Rebased:
         """Return the book under another inventory, with the jobs that move or fail."""
         ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
-        return planning.rebased(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
+        return planning.rebased(book, InventorySnapshot.from_json(event.payload), self.offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """Return a schedule that keeps a promise on other machines; None if it is broken or the policy failed."""
@@ -272,10 +145,19 @@ class Replaying:
             self._book.running.ran.clear()
         return self._book
 
+    def steps(self, event: Event) -> list[Step]:
+        """Apply one event and return its steps, with the decisions on standing bids."""
+        step = self.apply(event)
+        return [*([] if step is None else [step]), *self.turned]
+
+    def bid_of(self, event: Event) -> Bid | None:
+        """Return the bid of an event, which was read with it."""
+        return event.bid
+
     def apply(self, event: Event) -> Step | None:
         """Apply one event; return None if it opens the market or only changes a bid's state."""
         self.turned = []
-        step = self._applied(event, None if event.bid_id is None else self.bids[event.bid_id])
+        step = self._applied(event, self.bid_of(event))
         if event.kind in MOVES_THE_LEDGER:
             self._on_sale = max(self._on_sale, event.payload.get("now", event.slot))
         return step
@@ -409,6 +291,7 @@ class Replaying:
         until = standing.last_slot(bid.resolved_request, core, book, decision, self.standing.rule)
         if until is not None:
             one = StandingBid(bid.sequence, core, tried=book.running.now, until=until, owner=bid.owner_id)
+            self.keys[bid.sequence] = bid.pk
             self.standing.add(bid, one, decision, book.snapshot)
         return until
 
@@ -418,9 +301,11 @@ class Replaying:
             return CoreBid.from_json(bid.core_bid)
         return core_bid(bid.resolved_request, book.snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
-    def _offers_of(self, book: LiveBook) -> dict[str, Json]:
-        names = book.running.jobs.keys()
-        return {name: bid.resolved_request for bid in self.bids.values() if (name := str(bid.sequence)) in names}
+    def offers_of(self, book: LiveBook) -> dict[str, Json]:
+        """Return the resolved requests of the jobs in a book, by the ids of their bids."""
+        numbers = [int(name) for name in book.running.jobs]
+        bids = Bid.objects.filter(market_id=book.market_id, sequence__in=numbers)
+        return {str(number): offer for number, offer in bids.values_list("sequence", "resolved_request")}
 
     def _step(
         self,

@@ -1,12 +1,11 @@
 """Grants according to events: machines, start and completion of every admitted bid, from receipts and moves."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import ENDS
 from auctions.domain.transitions import Window
-from auctions.models import Bid, Event, EventKind, Market
+from auctions.models import Bid, Event, EventKind
 from scheduling.model.decision import Decision, Move, parse
 from scheduling.registry import POLICIES
 
@@ -15,7 +14,8 @@ from scheduling.registry import POLICIES
 class Grant:
     """The grant of one admitted bid."""
 
-    bid: Bid
+    number: int
+    """Sequence number of the bid."""
     completion: int | None = None
     held: list[Holding] = field(default_factory=list)
     inventory_version: int = 0
@@ -32,12 +32,13 @@ class Grant:
 
 
 class Grants:
-    """The grants after the events so far; commitments and the windows in the bids' rows are not read."""
+    """The grants after the events so far; commitments and the windows in the bids' rows are not read.
 
-    def __init__(self, market: Market) -> None:
-        bids = Bid.objects.filter(market=market).select_related("decision__policy")
-        self._bids = {bid.pk: bid for bid in bids}
-        self._keys = {str(bid.sequence): bid.pk for bid in bids}
+    The bid of each admission must have been read with its decision and the decision's policy: nothing is read here.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, int] = {}
         self._snapshot: InventorySnapshot | None = None
         self._inventory_version = 0
         self.all: dict[int, Grant] = {}
@@ -47,8 +48,8 @@ class Grants:
         """Apply one event; return the keys of the bids whose machines changed."""
         if event.kind in (EventKind.OPENED, EventKind.INVENTORY):
             self._snapshot, self._inventory_version = InventorySnapshot.from_json(event.payload), event.version
-        if event.kind == EventKind.ADMITTED and event.bid_id is not None:
-            self._admit(event, self._bids[event.bid_id])
+        if event.kind == EventKind.ADMITTED and event.bid is not None:
+            self._admit(event, event.bid)
         if event.kind in ENDS and event.bid_id is not None:
             grant = self.all[event.bid_id]
             grant.held = [replace(h, end=min(h.end, max(h.start, event.slot))) for h in grant.held]
@@ -59,8 +60,9 @@ class Grants:
         return [self._keys[move.job] for move in moves]
 
     def _admit(self, event: Event, bid: Bid) -> None:
+        self._keys[str(bid.sequence)] = bid.pk
         schedule = Decision.from_json(parse(bid.decision.receipt)).schedule
-        grant = self.all[bid.pk] = Grant(bid, inventory_version=self._inventory_version)
+        grant = self.all[bid.pk] = Grant(bid.sequence, inventory_version=self._inventory_version)
         if schedule is not None and self._snapshot is not None:
             grant.completion = schedule.completion
             grant.held = list(self._snapshot.holdings(schedule.placements))
@@ -82,11 +84,3 @@ class Grants:
         grant.completion = None if move.schedule is None else move.schedule.completion
         if grant.window != before:
             grant.changes.append((event.version, now, *grant.window))
-
-
-def grants_of(market: Market, events: Iterable[Event] | None = None) -> dict[int, Grant]:
-    """Return what all events of a market granted, by the bid's key."""
-    grants = Grants(market)
-    for event in Event.objects.filter(market=market).order_by("version") if events is None else events:
-        grants.step(event)
-    return grants.all

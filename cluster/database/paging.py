@@ -14,8 +14,14 @@ Row = TypeVar("Row")
 
 def in_pages(rows: "QuerySet[Any, Row]", *, by: str, size: int = 500) -> Iterator[Row]:
     """The rows in the order of a column that is unique among them, whatever their own order was."""
+    for page in pages(rows, by=by, size=size):
+        yield from page
+
+
+def pages(rows: "QuerySet[Any, Row]", *, by: str, size: int = 500) -> Iterator[list[Row]]:
+    """The same rows, page by page; no page is empty."""
     ordered = rows.order_by(by)
     page = list(ordered[:size])
     while page:
-        yield from page
+        yield page
         page = list(ordered.filter(**{f"{by}__gt": getattr(page[-1], by)})[:size])

@@ -1,6 +1,8 @@
 """The audit: clean on an honest market, and it finds every kind of row that was tampered with."""
 
+import gc
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from io import StringIO
@@ -8,12 +10,15 @@ from io import StringIO
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
+from auctions.history import recorded
 from auctions.history.audit import CHECKS, audit_market
 from auctions.models import (
     Bid,
@@ -30,6 +35,7 @@ from auctions.models import (
     SlotPrice,
 )
 from auctions.readings import certificates
+from cluster.database.paging import pages
 from tests.auctions.worlds import make_cluster, make_market, make_user, set_time, submit
 
 
@@ -297,6 +303,43 @@ def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
     assert failure.value.returncode == 1
     rows = json.loads(out.getvalue())["lab"]["payments are charged once, as decided"]
     assert rows == [f"bid {bid.sequence} ({bid.state}) was billed {bid.payment} and charged 0.125"]
+
+
+def test_the_events_are_read_page_by_page_and_no_bid_is_kept(busy: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "pages", partial(pages, size=8))
+    alive, steps = [], []
+
+    def note(read: int, total: int) -> None:
+        gc.collect()  # a bid and its receipt refer to each other
+        alive.append(sum(isinstance(one, Bid) for one in gc.get_objects()))
+        steps.append((read, total))
+
+    assert [finding.rows for finding in audit_market(busy, note) if not finding.passed] == []
+    assert max(alive) <= 16 < Bid.objects.count()
+    assert steps == [(min(8 * (i + 1), busy.version), busy.version) for i in range(len(steps))]
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_bids(busy: Market) -> None:
+    with CaptureQueriesContext(connection) as before:
+        audit_market(busy)
+    for _ in range(5):
+        submit(busy, User.objects.get(username="alice"), 40.0)
+    decision_queue.process_pending(busy.pk)
+    with CaptureQueriesContext(connection) as after:
+        audit_market(busy)
+    assert len(after) == len(before)
+
+
+def test_the_command_shows_a_bar_on_a_terminal_and_nothing_in_a_pipe(
+    busy: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, pipe = StringIO(), StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    for stream in (terminal, pipe):
+        monkeypatch.setattr(sys, "stderr", stream)
+        call_command("audit", stdout=StringIO())
+    assert f"{busy.version}/{busy.version}" in terminal.getvalue()
+    assert pipe.getvalue() == ""
 
 
 def test_the_command_says_so_when_there_is_no_such_market(busy: Market) -> None:

@@ -15,7 +15,7 @@ from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.history.audit import audit_market
-from auctions.history.audit_history import states_follow_events
+from auctions.history.audit_pass import EventPass
 from auctions.history.audit_rows import bids_accounted_for, states_match_slot
 from auctions.models import Bid, BidState, Certificate, Commitment, Event, EventKind, Market, Payment
 from auctions.readings import certificates
@@ -218,7 +218,7 @@ def test_the_audit_finds_an_end_without_an_event_and_an_end_that_is_late(market:
     bid = running(market, alice)
     run_to(market, 2000.0)
     Bid.objects.filter(pk=bid.pk).update(ended_slot=3)
-    assert states_follow_events(market.__class__.objects.get(pk=market.pk)) == [
+    assert EventPass(market.__class__.objects.get(pk=market.pk)).states.found() == [
         "bid 1 ended in slot 3; no event says so"
     ]
     assert bids_accounted_for(market) == ["1 bids are completed early, 0 events say so"]

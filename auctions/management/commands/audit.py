@@ -1,11 +1,13 @@
 """`manage.py audit`: check what must always be true on a live database."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
 
-from auctions.history.audit import audit_market
+from auctions.history.audit import Finding, audit_market
 from auctions.models import Market
 
 
@@ -28,16 +30,30 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"--market: expected a cluster with a market, got {options['market']!r}", returncode=2
                 )
-        findings = {market.cluster.name: audit_market(market) for market in markets}
+        failed, document = 0, {}
+        for market in markets:
+            name, found = market.cluster.name, self._audited(market)
+            failed += sum(not finding.passed for finding in found)
+            if options["json"]:
+                document[name] = {finding.check: list(finding.rows) for finding in found}
+            else:
+                self._print(name, found)
         if options["json"]:
-            document = {name: {f.check: list(f.rows) for f in found} for name, found in findings.items()}
             self.stdout.write(json.dumps(document, indent=2))
-        else:
-            for name, found in findings.items():
-                for finding in found:
-                    self.stdout.write(f"{'ok  ' if finding.passed else 'FAIL'} {name}: {finding.check}")
-                    for row in finding.rows:
-                        self.stdout.write(f"       {row}")
-        failed = sum(not finding.passed for found in findings.values() for finding in found)
         if failed:
             raise CommandError(f"{failed} checks failed", returncode=1)
+
+    def _audited(self, market: Market) -> tuple[Finding, ...]:
+        """Run the checks with a bar on a terminal; without one, nothing is shown."""
+        name = market.cluster.name
+        # A page of events takes seconds, so each page is shown.
+        with tqdm(
+            total=market.version, desc=name, unit=" events", mininterval=0, miniters=1, disable=None, leave=False
+        ) as bar:
+            return audit_market(market, lambda read, _: bar.update(read - bar.n))
+
+    def _print(self, name: str, found: Iterable[Finding]) -> None:
+        for finding in found:
+            self.stdout.write(f"{'ok  ' if finding.passed else 'FAIL'} {name}: {finding.check}")
+            for row in finding.rows:
+                self.stdout.write(f"       {row}")
