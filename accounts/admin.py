@@ -1,11 +1,12 @@
-"""The admin of accounts."""
+"""The admin of accounts, for operators of all clusters."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
-from accounts.models import Token
+from accounts.models import ClusterTeams, Membership, Team, Token
+from accounts.teams import noted
 
 
 @admin.register(Token)
@@ -26,3 +27,47 @@ class TokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse to change."""
         return False
+
+
+class MembershipInline(admin.TabularInline):  # type: ignore[type-arg]
+    """Members of the team with their roles."""
+
+    model = Membership
+    autocomplete_fields = ["user"]
+    extra = 0
+
+
+@admin.register(Team)
+class TeamAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Teams with their members."""
+
+    list_display = ["name", "title", "created_at"]
+    search_fields = ["name", "title"]
+    inlines = [MembershipInline]
+
+
+@admin.register(ClusterTeams)
+class ClusterTeamsAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """The teams of clusters: the one that operates a cluster, and those that may use it."""
+
+    list_display = ["cluster", "operated_by", "is_restricted"]
+    list_select_related = ["cluster", "operated_by"]
+    autocomplete_fields = ["cluster", "operated_by"]
+    filter_horizontal = ["teams"]
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Let processes read again which teams may bid."""
+        super().save_related(request, form, formsets, change)
+        noted(form.instance.cluster)
+
+    def delete_model(self, request: HttpRequest, obj: ClusterTeams) -> None:
+        """Open the cluster to all users."""
+        super().delete_model(request, obj)
+        noted(obj.cluster)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        """Open the clusters to all users."""
+        clusters = [row.cluster for row in queryset.select_related("cluster")]
+        super().delete_queryset(request, queryset)
+        for cluster in clusters:
+            noted(cluster)

@@ -9,8 +9,11 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
-        """Record who makes, replaces and ends tokens, without their digests."""
-        from accounts.models import Token  # noqa: PLC0415 (needs the app registry)
+        """Record changes of teams, and who makes, replaces and ends tokens, without their digests."""
+        from accounts.models import ClusterTeams, Membership, Team, Token  # noqa: PLC0415 (needs the app registry)
         from cluster import changes  # noqa: PLC0415
 
         changes.record(Token, fields=("user", "name", "scope", "cluster", "expires_at"))
+        changes.record(Team)
+        changes.record(Membership)
+        changes.record(ClusterTeams, m2m_fields={"teams"})

@@ -18,7 +18,9 @@ from cluster.operators import let_operate_nothing
 USE_EVERY: Final = timedelta(minutes=5)
 """Shortest time between two writes of a token's last use; a write for each request would cost more than most reads."""
 
-_TOKENS = Prepared(lambda digest: Token.objects.select_related("user", "cluster").filter(digest=digest), str)
+_TOKENS = Prepared(
+    lambda digest: Token.objects.select_related("user__membership", "cluster").filter(digest=digest), str
+)
 
 
 class TokenAuthentication(authentication.TokenAuthentication):

@@ -1,5 +1,7 @@
 """Errors of accounts; the messages may be shown to a user."""
 
+from http import HTTPStatus
+
 from web.errors import ServiceError
 
 
@@ -13,3 +15,19 @@ class TooManyTokens(AccountsError):
 
 class WrongToken(AccountsError):
     """The operation is not possible with this token."""
+
+
+class NotPossible(AccountsError):
+    """The present state does not allow it."""
+
+
+class InvitationOver(AccountsError):
+    """An invitation cannot be accepted, or does not exist."""
+
+    status = HTTPStatus.NOT_FOUND
+
+
+class NotAllowed(AccountsError):
+    """The user's role does not allow it."""
+
+    status = HTTPStatus.FORBIDDEN

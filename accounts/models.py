@@ -3,12 +3,15 @@
 from typing import Final
 
 from django.conf import settings
+from django.core import signing
 from django.db import models
 from django.db.models import Q
 
+from cluster import clock
 from cluster.models import Cluster
 
 LONGEST_NAME: Final = 60
+INVITATION_SALT: Final = "shadowprice.invitation"
 HINT: Final = 8
 """Characters of a token that lists show, so that its owner recognises it."""
 
@@ -52,3 +55,101 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
+
+
+class Role(models.TextChoices):
+    """The role of a member of a team; each may do what those before it may."""
+
+    VIEWER = "viewer", "Viewer"
+    BIDDER = "bidder", "Bidder"
+    OPERATOR = "operator", "Operator"
+    ADMINISTRATOR = "administrator", "Administrator"
+
+    def includes(self, other: "Role") -> bool:
+        """Return whether this role may do what `other` may."""
+        order = list(Role)
+        return order.index(self) >= order.index(other)
+
+
+ROLES: Final = [(role.value, role.value) for role in Role]
+"""Roles as REST names them."""
+
+
+class Team(models.Model):
+    """Users who bid together: they see the bids of the team, and its budgets pay for them."""
+
+    name = models.SlugField(max_length=LONGEST_NAME, unique=True, help_text="Name of the team in addresses.")
+    title = models.CharField(max_length=120)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.CheckConstraint(condition=~Q(title=""), name="team_has_a_title")]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Membership(models.Model):
+    """A user in a team; a user is in one team at most, so that it is clear who pays for a bid."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="membership")
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=20, choices=Role, default=Role.BIDDER)
+
+    class Meta:
+        ordering = ["user__username"]
+        constraints = [models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_is_known")]
+
+    def __str__(self) -> str:
+        return f"{self.user.get_username()} in {self.team}"
+
+
+class Invitation(models.Model):
+    """A link by which one person joins a team, once."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=20, choices=Role, default=Role.BIDDER)
+    email = models.EmailField(blank=True)
+    """The address to which the link was sent; empty if it was not."""
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    accepted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_is_known")]
+
+    def __str__(self) -> str:
+        return f"Invitation to {self.team}"
+
+    @property
+    def link_text(self) -> str:
+        """The last part of its link."""
+        return signing.Signer(salt=INVITATION_SALT).sign(str(self.pk))
+
+
+class ClusterTeams(models.Model):
+    """The teams of a cluster. A cluster without this row is open to all users, and all operators operate it."""
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="cluster_teams")
+    operated_by = models.ForeignKey(
+        Team,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="operated",
+        help_text="Its operators and administrators operate this cluster.",
+    )
+    is_restricted = models.BooleanField(
+        default=False, help_text="Whether only the teams below, the operating team and operators see the cluster."
+    )
+    teams = models.ManyToManyField(Team, blank=True, related_name="clusters")
+
+    class Meta:
+        verbose_name = verbose_name_plural = "teams of clusters"
+
+    def __str__(self) -> str:
+        return f"Teams of {self.cluster}"

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.http import Http404
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, IsAuthenticated
 from rest_framework.request import Request
 
 from accounts.models import Scope, Token
+from accounts.rights import sees
 
 
 class WithinToken(IsAuthenticated):
@@ -20,11 +22,19 @@ class WithinToken(IsAuthenticated):
         """Whether there is a user. Raises PermissionDenied if the token does not reach so far."""
         if not super().has_permission(request, view):
             return False
+        cluster = view.kwargs.get("cluster")
+        if cluster is not None and not _submits(request, view) and not sees(request.user, cluster):
+            raise Http404(f"There is no cluster {cluster[:60]}.")
         token = request.auth
         if isinstance(token, Token):
             check_scope(token, Scope.READ if request.method in SAFE_METHODS else scope_of_changes(view))
             _check_cluster(token, view)
         return True
+
+
+def _submits(request: Request, view: Any) -> bool:
+    """Return whether a submission looks itself whether the cluster exists for the user; it must take few queries."""
+    return request.method == "POST" and getattr(view, "submits", False)
 
 
 def scope_of_changes(view: Any) -> Scope:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -194,6 +195,18 @@ AXES_ENABLE_ADMIN = False  # cluster.admin has its page
 AXES_VERBOSE = False
 # Neither logged nor stored with the form; some people type their password as their name. Addresses are logged.
 AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]
+EMAIL_TIMEOUT = 10
+EMAIL_SERVER = urlsplit(os.environ.get("SHADOWPRICE_EMAIL_URL", ""))
+if EMAIL_SERVER.scheme not in ("", "smtp", "smtp+tls", "smtps") or (EMAIL_SERVER.scheme and not EMAIL_SERVER.hostname):
+    raise ImproperlyConfigured(
+        "SHADOWPRICE_EMAIL_URL: expected smtp, smtp+tls or smtps://user:password@host:port, got another address."
+    )
+EMAIL_HOST = EMAIL_SERVER.hostname or ""
+"""Empty if no e-mail server is configured: invitations are links to copy, and passwords are reset by operators."""
+EMAIL_PORT = EMAIL_SERVER.port or {"smtps": 465, "smtp+tls": 587}.get(EMAIL_SERVER.scheme, 25)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(EMAIL_SERVER.username or ""), unquote(EMAIL_SERVER.password or "")
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SERVER.scheme == "smtp+tls", EMAIL_SERVER.scheme == "smtps"
+DEFAULT_FROM_EMAIL = os.environ.get("SHADOWPRICE_EMAIL_FROM", "shadowprice@localhost")
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
@@ -256,6 +269,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "TrainingStateEnum": "execution.models.TrainingState",
         "GenerationStateEnum": "execution.models.GenerationState",
         "ProcessStateEnum": "execution.models.ProcessState",
+        "RoleEnum": "auctions.api.bid_shapes.ROLES",
+        "TeamRoleEnum": "accounts.models.ROLES",
         "JobStateEnum": "studies.background.models.JobState",
         "PolicyEnum": "scheduling.registry.POLICIES",
         "MetricEnum": "studies.experiments.metrics.METRICS",

@@ -15,11 +15,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from accounts.rights import operates
 from auctions.domain.errors import QuotaReached, WrongState
 from auctions.models import Market
 from cluster import clock
 from cluster.models import NAME, Cluster
-from cluster.operators import is_operator
 from execution import archives, records
 from execution.archives import BadArchive
 from execution.models import OVER, Execution, Program, Training, environment, texts
@@ -54,7 +54,7 @@ def usable(cluster: Cluster, user: User | None) -> QuerySet[Program]:
 
 def visible(cluster: Cluster, viewer: User) -> QuerySet[Program]:
     """Return the programs that a user may see: an operator sees those of all users."""
-    rows = Program.objects.filter(cluster=cluster) if is_operator(viewer) else usable(cluster, viewer)
+    rows = Program.objects.filter(cluster=cluster) if operates(viewer, cluster) else usable(cluster, viewer)
     return rows.select_related("owner", "cluster").order_by("-pk")
 
 
@@ -115,7 +115,7 @@ def is_taken(cluster: Cluster, owner: User | None, name: str) -> bool:
 
 def refusal(cluster: Cluster, user: User) -> str:
     """Return why a user may not bring a program to a cluster that executes; empty if it may."""
-    if is_operator(user) or Execution.objects.filter(cluster=cluster, own_programs=True).exists():
+    if operates(user, cluster) or Execution.objects.filter(cluster=cluster, own_programs=True).exists():
         return ""
     return (
         f"Users may not bring programs to {cluster.name}: its operator has not allowed it. That needs a system user for"
@@ -135,7 +135,7 @@ def create(cluster: Cluster, user: User, new: NewProgram) -> Program:
     QuotaReached
         If the user has as many programs as there may be.
     """
-    owner = None if is_operator(user) else user
+    owner = None if operates(user, cluster) else user
     if problem := refusal(cluster, user):
         raise WrongState(problem)
     if wrong := _wrong(cluster, owner, new):
@@ -165,7 +165,7 @@ def create(cluster: Cluster, user: User, new: NewProgram) -> Program:
 
 def may_close(program: Program, user: User) -> bool:
     """Return whether a user may close a program: its owner, and operators."""
-    return is_operator(user) or (program.owner_id is not None and program.owner_id == user.pk)
+    return operates(user, program.cluster) or (program.owner_id is not None and program.owner_id == user.pk)
 
 
 def close(program: Program) -> None:

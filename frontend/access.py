@@ -9,9 +9,10 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from accounts.rights import sees
 from auctions.models import Bid, Market
+from auctions.readings import visibility
 from auctions.state import market_snapshot
-from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
 
 View = TypeVar("View", bound=Callable[..., HttpResponse])
@@ -45,18 +46,17 @@ def viewer_of(request: HttpRequest) -> User:
     return user
 
 
-def market_named(name: str) -> Market:
-    """Return the market of the cluster of this name."""
-    market = market_snapshot.market_named(name)
+def market_named(request: HttpRequest, name: str) -> Market:
+    """Return the market of the cluster of this name; 404 if there is none that exists for the viewer."""
+    market = market_snapshot.market_named(name) if sees(request.user, name) else None
     if market is None:
         raise Http404
     return market
 
 
 def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
-    """Return all bids of the market for an operator, else the user's own."""
-    bids = Bid.objects.filter(market=market).select_related("owner")
-    return bids if is_operator(viewer) else bids.filter(owner=viewer)
+    """Return all bids of the market for its operators, else those of the user and of the user's team."""
+    return visibility.bids(market, viewer).select_related("owner")
 
 
 def timeline_of(market: Market) -> TimeLine:

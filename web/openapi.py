@@ -53,10 +53,12 @@ PLACES: Final = {
     "server": _place("server", str, "Name of the server."),
     "sequence": _place("sequence", NUMBER, "The bid's place in the queue."),
     "key": _place("key", str, "Name of the process."),
+    "team": _place("team", str, "Name of the team."),
+    "user": _place("user", str, "User name."),
     "run": _place("run", NUMBER, "Number of the run, from 1."),
     **{
         name: _place(name, NUMBER, f"Number of the {name}.")
-        for name in ("counterfactual", "experiment", "plan", "program", "token", "trace")
+        for name in ("counterfactual", "experiment", "plan", "invitation", "program", "token", "trace")
     },
 }
 """Parts of addresses, by the name of the parameter that takes them."""

@@ -12,7 +12,7 @@ from django.template import loader
 from django.views.decorators.csrf import csrf_exempt
 from django.views.defaults import bad_request, page_not_found, permission_denied, server_error
 from rest_framework import status
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import APIException, PermissionDenied, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
@@ -166,6 +166,8 @@ def _of_service(error: ServiceError) -> Exception:
     match error.status:
         case HTTPStatus.NOT_FOUND:
             return Http404(str(error))
+        case HTTPStatus.FORBIDDEN:
+            return PermissionDenied(str(error))
         case HTTPStatus.SERVICE_UNAVAILABLE:
             return Unavailable(str(error))
         case HTTPStatus.TOO_MANY_REQUESTS:

@@ -3,6 +3,7 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
@@ -11,6 +12,7 @@ from rest_framework.response import Response
 
 from accounts import tokens
 from accounts.models import LONGEST_NAME, Scope, Token
+from accounts.rights import visible_clusters
 from accounts.tokens import LONGEST_DAYS, LONGEST_OVERLAP_S, NewToken
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
@@ -91,7 +93,7 @@ class Tokens(ApiView):
         the new one ends no later. 409 if you have 100 tokens.
         """
         body = NewTokenIn.read(request.data)
-        cluster = None if body.get("cluster") is None else _cluster(body["cluster"])
+        cluster = None if body.get("cluster") is None else _cluster(user_of(request), body["cluster"])
         new = NewToken(body["name"], body["scope"], cluster, body.get("expires_in_days"))
         return _answer(tokens.issue(user_of(request), new, with_token=_token_of(request)))
 
@@ -153,8 +155,8 @@ def _found(request: Request, number: int) -> Token:
     return one_of(tokens.of_user(user_of(request)), f"You have no token {number}.", pk=number)
 
 
-def _cluster(name: str) -> Cluster:
-    found = Cluster.objects.filter(name=name).first()
+def _cluster(user: User, name: str) -> Cluster:
+    found = visible_clusters(user).filter(name=name).first()
     if found is None:
         raise InvalidField("cluster", f"expected the name of a cluster, got {shown(name)}")
     return found

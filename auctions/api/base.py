@@ -3,12 +3,13 @@
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
+from accounts.rights import rights_of
 from auctions.engine.markets import market_of
 from auctions.models import Bid, Market
+from auctions.readings import visibility
 from auctions.state import market_snapshot
 from cluster.models import Cluster
-from cluster.operators import is_operator
-from web.views import one_of
+from web.views import one_of, user_of
 
 
 def cluster_named(name: str) -> Cluster:
@@ -22,15 +23,13 @@ def market_named(name: str) -> Market:
 
 
 def operated_market(request: Request, name: str, *, refusal: str = "This is for operators.") -> Market:
-    """Return the cluster's market for an operator; 403 with this message for others."""
-    if not is_operator(request.user):
+    """Return the cluster's market for its operators; 403 with this message for others."""
+    if not rights_of(request.user).operates(name):
         raise PermissionDenied(refusal)
     return market_named(name)
 
 
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:
-    """Return the bid to its owner or an operator; 404 for others."""
-    bids = Bid.objects.filter(market=market, sequence=sequence).select_related("owner", "market")
-    if not is_operator(request.user):
-        bids = bids.filter(owner=request.user.pk)
+    """Return the bid to its owner, the owner's team or an operator; 404 for others."""
+    bids = visibility.bids(market, user_of(request)).filter(sequence=sequence).select_related("owner", "market")
     return one_of(bids, f"There is no bid {sequence} of yours in {market.cluster.name}.")

@@ -5,6 +5,7 @@ from typing import Final
 
 from django.http import Http404
 from django.urls import reverse
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -29,10 +30,9 @@ from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import market_of
 from auctions.models import UNDECIDED, Bid, BidState
-from auctions.readings import publications, queues, schedules
+from auctions.readings import publications, queues, schedules, visibility
 from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
-from cluster.operators import is_operator
 from web.headers import idempotency_key, submitted, wait_s
 from web.openapi import (
     KEY,
@@ -66,15 +66,15 @@ FILTERS: Final = [
 class Bids(ApiView):
     """The bids of a cluster."""
 
+    submits = True
+
     @describe("List bids", {200: BidPage}, READ, parameters=FILTERS, operation_id="bids_list")
     @one_version()
     def get(self, request: Request, cluster: str) -> Response:
-        """Your bids, or all of them for an operator, newest first."""
+        """Your bids and those of your team, or all of them for an operator, newest first."""
         market = market_named(cluster)
-        bids = Bid.objects.filter(market=market).select_related("owner")
-        if not is_operator(request.user):
-            bids = bids.filter(owner=request.user.pk)
-        return page_of(self, request, filtered(request, bids), BidPage, by="-sequence", cluster=market.cluster)
+        bids = visibility.bids(market, user_of(request)).select_related("owner")
+        return page_of(self, request, filtered(request, bids, market), BidPage, by="-sequence", cluster=market.cluster)
 
     @describe(
         "Submit a bid",
@@ -107,6 +107,8 @@ class Bids(ApiView):
 
 class BulkBids(ApiView):
     """Many bids at once."""
+
+    submits = True
 
     @describe(
         "Submit many bids",
@@ -231,7 +233,7 @@ class Withdraw(ApiView):
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """Withdraws a bid that is undecided, standing or quarantined; 409 in any other state."""
         no_body(request)
-        bid, found = _found(request, cluster, sequence)
+        bid, found = _to_end(request, cluster, sequence)
         return Response(BidOut.write(withdraw_bid(bid), cluster=found))
 
 
@@ -242,10 +244,17 @@ class Cancel(ApiView):
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """Ends a planned or running job and frees its future slots, without a refund. 409 in any other state."""
         no_body(request)
-        bid, found = _found(request, cluster, sequence)
+        bid, found = _to_end(request, cluster, sequence)
         return Response(BidOut.write(cancel_job(bid), cluster=found))
 
 
 def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
     market = market_named(cluster)
     return bid_of(request, market, sequence), market.cluster
+
+
+def _to_end(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
+    bid, found = _found(request, cluster, sequence)
+    if not visibility.may_end(bid, user_of(request)):
+        raise PermissionDenied("Only the owner of this bid, and operators of the team, may end it.")
+    return bid, found

@@ -5,8 +5,8 @@ from django import forms
 from django.db.models import QuerySet
 from rest_framework.request import Request
 
-from auctions.models import ADMITTED, Bid, BidState
-from cluster.operators import is_operator
+from accounts.rights import operates
+from auctions.models import ADMITTED, Bid, BidState, Market
 from web.errors import refuse
 from web.parameters import slot_number
 
@@ -34,11 +34,11 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
         return bids.filter(state__in=sorted(ADMITTED) if value == "true" else [BidState.REJECTED])
 
 
-def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
+def filtered(request: Request, bids: "QuerySet[Bid]", market: Market) -> "QuerySet[Bid]":
     """Return the bids that match the query."""
     for name in ("from_slot", "before_slot"):
         slot_number(request, name)
-    if "owner" in request.query_params and not is_operator(request.user):
+    if "owner" in request.query_params and not operates(request.user, market.cluster):
         raise refuse("owner", "expected no owner, because only operators may filter by owner, got one")
     chosen = BidFilter(request.query_params, queryset=bids, request=request)
     if not chosen.is_valid():

@@ -89,7 +89,7 @@ class Clusters(ApiView):
     @one_version()
     def get(self, request: Request) -> Response:
         """Every cluster, by name."""
-        return Response(ClusterPage.write({"results": clusters.every()}))
+        return Response(ClusterPage.write({"results": clusters.every(user_of(request))}))
 
 
 class OneCluster(ApiView):

@@ -18,6 +18,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection
 
+from accounts.rights import teams_allowed
 from auctions.domain.bid_conversion import core_bid, policy_in_force, resolver
 from auctions.domain.errors import KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_force
@@ -65,6 +66,8 @@ class Terms:
     policy: type[Any]
     profiles: dict[str, Json] = field(default_factory=dict)
     """The models that were read so far."""
+    open_to: frozenset[int] | None = None
+    """Teams that may bid, beside operators; None if all users may."""
 
     def resolver(self, *, bidder: User) -> Callable[[Json], Json]:
         """Return the function that checks a body and fills in its model."""
@@ -88,6 +91,8 @@ class Request:
     terms: Terms
     owner: User
     offers: tuple[Offer, ...]
+    team: int | None = None
+    """The owner's team."""
     answer: "Answer | None" = None
 
 
@@ -113,7 +118,9 @@ def read_terms(cluster: Cluster | str) -> Terms:
     market = market_of(Cluster.objects.get(name=cluster) if isinstance(cluster, str) else cluster)
     # The versions are read before what they are versions of: whatever is newer is found under the lock.
     row = market.cluster
-    found = Terms(row, market.pk, _versions(market), snapshot_in_force(market), policy_in_force(row))
+    found = Terms(
+        row, market.pk, _versions(market), snapshot_in_force(market), policy_in_force(row), open_to=teams_allowed(row)
+    )
     _terms.store((row.name,), found)
     return found
 
@@ -239,7 +246,7 @@ def _answer(request: Request, held: Market, known: Keys, moment: MarketTime, wai
             return MarketClosed(f"The market of {request.terms.cluster.name} takes no bids.")
         if _versions(held) != request.terms.versions:
             return Stale()
-        bids = [_bid(held, owner, offer, request.terms.snapshot, moment) for offer in offers]
+        bids = [_bid(held, request, offer, moment) for offer in offers]
         waiting.add(owner.pk, len(bids))
     except Exception as error:  # it must not stop the others
         held.submitted = before
@@ -276,12 +283,13 @@ def _matched(known: Keys, owner: User, wanted: Sequence[tuple[str | None, str]])
     return [Submitted(bid, created=False) for bid in matched if bid is not None]
 
 
-def _bid(market: Market, owner: User, offer: Offer, snapshot: InventorySnapshot, moment: MarketTime) -> Bid:
+def _bid(market: Market, request: Request, offer: Offer, moment: MarketTime) -> Bid:
     market.submitted += 1
-    core = core_bid(offer.resolved, snapshot, bid_id=str(market.submitted), arrival=moment.now)
+    core = core_bid(offer.resolved, request.terms.snapshot, bid_id=str(market.submitted), arrival=moment.now)
     return Bid(
         market=market,
-        owner=owner,
+        owner=request.owner,
+        team_id=request.team,
         sequence=market.submitted,
         idempotency_key=offer.key,
         body_digest=offer.digest,

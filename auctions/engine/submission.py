@@ -7,8 +7,9 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
+from accounts.rights import check_may_bid, sees
 from auctions.domain.bid_conversion import check_finite, core_bid, resolve
-from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
+from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import intake, standing
@@ -62,6 +63,8 @@ def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_k
         If the key was used before with another body.
     TooManyWaiting
         If too many bids of the owner would wait for their decisions.
+    accounts.errors.NotAllowed
+        If the owner is a viewer of a team.
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
@@ -135,8 +138,11 @@ def _submit(
     cluster: Cluster | str, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
 ) -> list[Submitted]:
     digests = [_digest(body, where.format(i)) for i, body in enumerate(bodies)]
+    team = check_may_bid(owner)
     terms = intake.known_terms(cluster) or intake.read_terms(cluster)
     while True:
+        if terms.open_to is not None and team not in terms.open_to and not sees(owner, terms.cluster.name):
+            raise NoMarket(f"There is no cluster {terms.cluster.name}.")
         try:
             read = terms.resolver(bidder=owner)
             resolved = [_resolved(read, body, where.format(i)) for i, body in enumerate(bodies)]
@@ -154,7 +160,7 @@ def _submit(
             Offer(body=body, resolved=one, digest=digest, key=key)
             for body, one, digest, key in zip(bodies, resolved, digests, keys, strict=True)
         )
-        answer = intake.store(Request(terms, owner, offers))
+        answer = intake.store(Request(terms, owner, offers, team))
         if answer is not None:
             return answer
         terms = intake.read_terms(cluster)  # something changed since they were read

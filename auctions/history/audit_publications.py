@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isclose
 
 from auctions.models import Bid, Event, EventKind, Market, Publication
-from auctions.readings.publications import LEAST_OWNERS
+from auctions.readings.publications import LEAST_OWNERS, party_of
 from cluster.database.paging import in_pages
 
 TOLERANCE = 1e-7
@@ -22,8 +22,8 @@ class _Sums:
     revenue: float = 0.0
     values: dict[int, float] = field(default_factory=dict)
     """Value of each admitted job that was not cancelled and did not fail, by the bid's key."""
-    owners: dict[int, int] = field(default_factory=dict)
-    """Owners of bids that were admitted since the last publication, by the bid's key."""
+    owners: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Owners, or their teams, of bids that were admitted since the last publication, by the bid's key."""
 
     def take(self, event: Event) -> None:
         """Count one event."""
@@ -39,7 +39,7 @@ class _Sums:
         if event.kind == EventKind.ADMITTED:
             self.admitted += 1
             self.revenue += bid.payment or 0.0
-            self.values[bid.pk], self.owners[bid.pk] = bid.value or 0.0, bid.owner_id
+            self.values[bid.pk], self.owners[bid.pk] = bid.value or 0.0, party_of(bid.owner_id, bid.team_id)
         if event.kind in (EventKind.CANCELLED, EventKind.FAILED):
             self.revenue -= bid.refund
             self.values.pop(bid.pk, None)

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
+from accounts.models import Team
 from cluster.database.prepared import Prepared
 from cluster.models import Cluster
 from scheduling.policies.base import Policy
@@ -111,6 +112,8 @@ class Bid(models.Model):
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
+    team = models.ForeignKey(Team, models.PROTECT, null=True, related_name="bids")
+    """The owner's team when it was submitted: its members see the bid. None if the owner had none."""
     sequence = models.PositiveBigIntegerField()
     idempotency_key = models.CharField(max_length=140, null=True)
     body_digest = models.CharField(

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.contrib.auth.models import User
+
+from accounts.rights import visible_clusters
 from auctions.domain.bid_check import VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.kernels import warming
@@ -72,9 +75,10 @@ class ClusterDetails(ClusterReading):
         return [] if self._policy is None else sorted(self._policy.architectures)
 
 
-def every() -> list[ClusterReading]:
-    """Return all clusters, by name."""
-    return [ClusterReading(one, getattr(one, "market", None)) for one in Cluster.objects.select_related("market")]
+def every(viewer: User) -> list[ClusterReading]:
+    """Return the clusters that exist for a user, by name."""
+    found = visible_clusters(viewer).select_related("market")
+    return [ClusterReading(one, getattr(one, "market", None)) for one in found]
 
 
 def details(cluster: Cluster) -> ClusterDetails:

@@ -12,12 +12,12 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db.models import F
 
+from accounts.rights import operates
 from auctions.models import Bid, BidState, Commitment, Market
 from auctions.readings import queues as queue_readings
 from auctions.readings.types import Bar
 from auctions.state.market_snapshot import one_version
 from cluster.models import MachineRole, MachineType, Server
-from cluster.operators import is_operator
 
 _COLUMNS: Final = (
     "bid__sequence",
@@ -39,7 +39,7 @@ def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[
 
     For other people's jobs, a bar only gives the number of machines that they hold together.
     """
-    sees_all = viewer is not None and is_operator(viewer)
+    sees_all = viewer is not None and operates(viewer, market.cluster)
     viewer_id = None if viewer is None else viewer.pk
     named: list[_Holding] = []
     others: dict[_Place, list[tuple[float, int]]] = defaultdict(list)

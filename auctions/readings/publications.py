@@ -4,8 +4,8 @@ A sum that changes with every decision reveals the value of each bid, as the dif
 figures that do not change between publications. A publication is made at the beginning of a slot, once the bids
 admitted since the last publication that still count belong to at least LEAST_OWNERS owners. An owner who subtracts
 their own bids is left with a sum over the bids of at least LEAST_OWNERS - 1 other owners, and none of these bids was in
-an earlier sum. Only one published figure (welfare) depends on values. With a second one, such as a mean weighted by
-value, the equations could have a unique solution.
+an earlier sum. A team counts as one owner, since members see its bids. Only one published figure (welfare) depends on
+values. With a second one, such as a mean weighted by value, the equations could have a unique solution.
 
 Operators read the present figures. So does a user who owns all bids of a market, because there are no others to
 protect.
@@ -20,6 +20,7 @@ from uuid import UUID
 import numpy as np
 from django.contrib.auth.models import User
 
+from accounts.rights import operates, rights_of
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Publication
 from auctions.readings import market_readings
@@ -27,7 +28,6 @@ from auctions.readings.types import Flow, Summary, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
-from cluster.operators import is_operator
 
 LEAST_OWNERS: Final = 4
 """Least number of owners whose admitted bids are new in a publication."""
@@ -55,7 +55,9 @@ _OF_OTHERS = Prepared(
     int,
 )
 _UNRECORDED = Prepared(
-    lambda market: Bid.objects.filter(market=market, unrecorded_withdrawal=True).order_by().values_list("owner_id"),
+    lambda market: (
+        Bid.objects.filter(market=market, unrecorded_withdrawal=True).order_by().values_list("owner_id", "team_id")
+    ),
     int,
 )
 
@@ -85,10 +87,11 @@ def standing_wait(market: Market, viewer: User) -> float | None:
 
 def _median_wait(market: Market, *, owners: int) -> float | None:
     records = DecisionRecord.objects.filter(bid__market=market, stood_from__isnull=False, bid__payment__isnull=False)
-    rows = list(records.order_by("-version").values_list("slot", "bid__arrival_slot", "bid__owner_id")[:WAITS_KEPT])
-    if len({owner for _, _, owner in rows}) < owners:
+    columns = ("slot", "bid__arrival_slot", "bid__owner_id", "bid__team_id")
+    rows = list(records.order_by("-version").values_list(*columns)[:WAITS_KEPT])
+    if len({party_of(owner, team) for _, _, owner, team in rows}) < owners:
         return None
-    return float(median(slot - arrival for slot, arrival, _ in rows))
+    return float(median(slot - arrival for slot, arrival, _, _ in rows))
 
 
 def _published(figures: dict[str, Any]) -> dict[str, Any]:
@@ -107,21 +110,31 @@ def _rounded(figure: float | None) -> float | None:
 def _new_owners(market: Market, *, since: int) -> int:
     """Return the number of owners of bids that were admitted after version `since` and whose values count."""
     admitted = Event.objects.filter(market=market, version__gt=since, kind=EventKind.ADMITTED)
-    return admitted.filter(bid__state__in=sorted(VALUE_KEPT)).values("bid__owner").distinct().count()
+    counted = admitted.filter(bid__state__in=sorted(VALUE_KEPT))
+    return len({party_of(*keys) for keys in counted.values_list("bid__owner", "bid__team").distinct()})
 
 
 def sees_all(market: Market, viewer: User) -> bool:
     """Return whether the viewer may read present figures: an operator, or the owner of all bids of the market."""
-    return is_operator(viewer) or not _OF_OTHERS(market.pk, viewer.pk)
+    return operates(viewer, market.cluster) or not _OF_OTHERS(market.pk, viewer.pk)
+
+
+def party_of(owner: int, team: int | None) -> tuple[str, int]:
+    """Return who learns of a bid: its owner or, since members of a team see its bids, the team."""
+    return ("user", owner) if team is None else ("team", team)
 
 
 def unrecorded_withdrawals(market: Market, viewer: User) -> int:
     """Return the number of withdrawals of standing bids that the viewer may read and no event records yet.
 
-    They change what the viewer reads and leave the market's version as it is. A bidder counts only their own.
+    They change what the viewer reads and leave the market's version as it is. A bidder counts only their own and those
+    of their team.
     """
-    owners = [owner for (owner,) in _UNRECORDED(market.pk)]
-    return len(owners) if owners and sees_all(market, viewer) else owners.count(viewer.pk)
+    found = _UNRECORDED(market.pk)
+    if not found or sees_all(market, viewer):
+        return len(found)
+    team = rights_of(viewer).team
+    return sum(owner == viewer.pk or (team is not None and of_team == team) for owner, of_team in found)
 
 
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:

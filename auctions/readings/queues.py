@@ -8,6 +8,7 @@ from math import ceil, floor
 import numpy as np
 from django.contrib.auth.models import User
 
+from accounts.rights import operates
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.ps_assignments import assigned as ps_assignments_of
 from auctions.models import Bid, Market, Preemption, PsAssignment, PsHost, QueuedChunks, Segment
@@ -15,7 +16,6 @@ from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.queue_rows import joined
 from cluster.database.prepared import Prepared
 from cluster.models import Server, ServerKind
-from cluster.operators import is_operator
 from scheduling.model.types import Ints
 from scheduling.preemptive.record import Segment as CoreSegment
 from scheduling.preemptive.use import units_in_use
@@ -220,7 +220,7 @@ def _run_at(mine: Sequence[Stretch], at: float) -> tuple[float, float]:
 def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:
     """Return the preemptions of a bid's chunks, in order of time; only operators see other users' preempting bids."""
     rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
-    sees_all = is_operator(viewer)
+    sees_all = operates(viewer, bid.market.cluster)
     columns = ("at", "by__bid__sequence", "by__bid__owner_id", "queued__server__name", "queued__worker")
     return tuple(
         Displacement(at / TICKS, by if sees_all or owner == viewer.pk else None, server, worker)

@@ -13,10 +13,10 @@ from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.rights import operates
 from auctions.api.base import market_named
 from auctions.api.fields import ClusterName, string, wall_time
 from cluster.models import Cluster
-from cluster.operators import is_operator
 from execution import archives, programs
 from execution.models import LONGEST_ARGUMENT, MOST_ARGUMENTS, Execution, Program
 from web.fields import ByName, Rows, Text
@@ -173,6 +173,6 @@ def _found(request: Request, cluster: str, number: int) -> Program:
 
 def _written(request: Request, program: Program) -> dict[str, Any]:
     document = OneProgramOut.write(program, cluster=program.cluster)
-    if not is_operator(request.user) and program.owner_id != request.user.pk:
+    if not operates(request.user, program.cluster) and program.owner_id != request.user.pk:
         document["environment"] = None
     return document

@@ -24,8 +24,9 @@ class DescribedField(BoundField):
         return " ".join(f"{kind}-{self.html_name}" for kind in (["help"] if self.help_text else []) + ["error"])
 
     def build_widget_attrs(self, attrs: dict[str, Any], widget: Any = None) -> dict[str, Any]:
-        """Return the attributes of the input; browsers do not fill it in."""
-        return {"autocomplete": "off", **super().build_widget_attrs(attrs, widget)}
+        """Return the attributes of the input; browsers do not fill it in, unless the field says with what."""
+        own = {} if "autocomplete" in self.field.widget.attrs else {"autocomplete": "off"}
+        return {**own, **super().build_widget_attrs(attrs, widget)}
 
 
 class TextFileField(forms.FileField):

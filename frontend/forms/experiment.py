@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from django import forms
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from accounts.rights import visible_clusters
 from auctions.policy_form import PolicyForm
-from cluster.models import Cluster
 from cluster.traces.formats import formats_of
 from frontend.forms.base import DescribedField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
@@ -132,13 +133,13 @@ class ExperimentForm(PageForm):
         help_text="One policy a line, such as: dps price=paper",
     )
 
-    def __init__(self, *args: Any, traces: "QuerySet[Trace]", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, traces: "QuerySet[Trace]", viewer: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._choose("workload", [
             *((f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"),
             *((name, f"Drawn: {one.title}") for name, one in GENERATORS.items()),
         ])  # fmt: skip
-        self._choose("cluster", [("", "none"), *Cluster.objects.values_list("name", "title")])
+        self._choose("cluster", [("", "none"), *visible_clusters(viewer).values_list("name", "title")])
         for name, kinds in FILES.items():
             others = traces.filter(format__in=formats_of(*kinds))
             self._choose(name, [("", "none"), *((str(trace.pk), _choice(trace)) for trace in others)])

@@ -1,10 +1,11 @@
 """The form that asks for a plan: an instance that is pasted, uploaded or an example; a method and a budget."""
 
-from typing import Final
+from typing import Any, Final
 
 from django import forms
+from django.contrib.auth.models import User
 
-from cluster.models import Cluster
+from accounts.rights import visible_clusters
 from frontend.forms.base import PageForm, TextFileField
 from scheduling.instances.fields import parse_document
 from scheduling.model.types import Json
@@ -28,10 +29,6 @@ EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
     ),
 }
 """Text of each choice, and the source in its request. Synthetic: links and devices are drawn from a seed."""
-
-
-def _clusters() -> list[tuple[str, str]]:
-    return [("", "none"), *Cluster.objects.values_list("name", "title")]
 
 
 class PlanForm(PageForm):
@@ -63,9 +60,13 @@ class PlanForm(PageForm):
     seed = forms.IntegerField(min_value=0, max_value=10**9, initial=0, help_text="Of what the method draws.")
     cluster = forms.ChoiceField(
         required=False,
-        choices=_clusters,
         help_text="If chosen, each helper is one of its servers, by name, and may have its memory.",
     )
+
+    def __init__(self, *args: Any, viewer: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        found = visible_clusters(viewer).values_list("name", "title")
+        self.fields["cluster"].choices = [("", "none"), *found]  # type: ignore[attr-defined]
 
     def clean(self) -> Json:
         """Use the pasted or uploaded instance, else the example; both together are an error."""

@@ -1,8 +1,12 @@
 """The form that issues a token."""
 
+from typing import Any
+
 from django import forms
+from django.contrib.auth.models import User
 
 from accounts.models import LONGEST_NAME, Scope
+from accounts.rights import visible_clusters
 from accounts.tokens import LONGEST_DAYS, NewToken
 from cluster.models import Cluster
 from frontend.forms.base import PageForm
@@ -29,9 +33,10 @@ class TokenForm(PageForm):
         help_text="Empty: without end.",
     )
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.fields["cluster"].queryset = Cluster.objects.order_by("name")  # type: ignore[attr-defined]
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        found = visible_clusters(user).order_by("name")
+        self.fields["cluster"].queryset = found  # type: ignore[attr-defined]
 
     def new(self) -> NewToken:
         """Return the token that was stated."""

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import User
 from django.urls import reverse
 
+from accounts.rights import operates
 from auctions.models import Bid, BidState, Market
 from cluster import clock
-from cluster.operators import is_operator
 from execution.models import (
     OVER,
     Execution,
@@ -63,7 +63,7 @@ def context(market: Market, bid: Bid, chosen: str, viewer: User) -> dict[str, An
         "program": program,
         "training_query": "" if number is None else f"?{urlencode({'generation': number})}",
         "training_words": _words(execution, bid, training),
-        "can_complete": training is not None and is_operator(viewer) and bid.state == BidState.RUNNING,
+        "can_complete": training is not None and operates(viewer, bid.market.cluster) and bid.state == BidState.RUNNING,
     }
     if reading is None or training is None:
         return shown

@@ -5,6 +5,7 @@ import re
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
 
+from accounts import rights
 from auctions.domain.money import Money
 from auctions.domain.money import money_of as money_of_bid
 from auctions.kernels import warming
@@ -26,6 +27,12 @@ register = template.Library()
 def is_operator(user: User | AnonymousUser) -> bool:
     """Return whether a page may show data for operators."""
     return operators.is_operator(user)
+
+
+@register.filter
+def operates(user: User | AnonymousUser, market: Market) -> bool:
+    """Return whether a page of a market may show data for its operators."""
+    return rights.operates(user, market.cluster)
 
 
 @register.filter

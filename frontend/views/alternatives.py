@@ -57,7 +57,7 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(name)
+    market = market_named(request, name)
     return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
 
 

@@ -11,15 +11,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
+from accounts.rights import operates, rights_of
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.models import WITHDRAWABLE, Bid, BidState, Commitment, DecisionRecord, FirstDecision, Market
-from auctions.readings import market_readings
+from auctions.readings import market_readings, visibility
 from auctions.readings import queues as queue_readings
 from auctions.readings.schedules import last_record
 from auctions.state.market_snapshot import market_snapshot
-from cluster.operators import is_operator
 from frontend.access import action_view, market_named, market_view, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
@@ -40,10 +40,10 @@ MARGIN_SLOTS = 3
 @market_view
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the bids the viewer may see, the newest first; the filters are in the address."""
-    market, viewer = market_named(name), viewer_of(request)
+    market, viewer = market_named(request, name), viewer_of(request)
     everything = visible_bids(market, viewer)
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
-    mine = is_operator(viewer) and "mine" in request.GET
+    mine = operates(viewer, market.cluster) and "mine" in request.GET
     found = everything.order_by("-sequence")
     if state in BidState.values:
         found = found.filter(state=state)
@@ -147,7 +147,7 @@ def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @action_view
 def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Put a quarantined bid back in the decision queue; for operators."""
-    if not is_operator(viewer_of(request)):
+    if not rights_of(viewer_of(request)).operates(name):
         raise PermissionDenied
     return _do(request, name, number, deed=retry_bid, done="The bid is back in the queue.")
 
@@ -162,6 +162,8 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], Bid], done: str) -> HttpResponse:
     """Apply an action to the user's own bid and return to its page, which shows the result."""
     _, bid = _own(request, name, number)
+    if not visibility.may_end(bid, viewer_of(request)):
+        raise PermissionDenied
 
     def act() -> str:
         deed(bid)
@@ -172,13 +174,13 @@ def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], B
 
 
 def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(name)
+    market = market_named(request, name)
     return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
 
 
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     market, bid = _own(request, name, number)
-    record = last_record(bid)
+    record, may_end = last_record(bid), visibility.may_end(bid, viewer_of(request))
     decision = None if record is None else Decision.from_json(parse(record.receipt))
     counter = None if decision is None else decision.counter
     again = ""
@@ -217,14 +219,14 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "late": queues.lateness(bid, steps),
         "money": money_of(bid),
         "stood_from": _stood_from(bid, record),
-        "can_withdraw": bid.state in WITHDRAWABLE,
-        "can_retry": is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED,
+        "can_withdraw": bid.state in WITHDRAWABLE and may_end,
+        "can_retry": operates(viewer_of(request), market.cluster) and bid.state == BidState.QUARANTINED,
         "problem": bid.policy_errors.select_related("policy").first()
-        if is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED
+        if operates(viewer_of(request), market.cluster) and bid.state == BidState.QUARANTINED
         else None,
-        "can_fail": is_operator(viewer_of(request)) and bid.state in (BidState.PLANNED, BidState.RUNNING),
+        "can_fail": operates(viewer_of(request), market.cluster) and bid.state in (BidState.PLANNED, BidState.RUNNING),
         "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
-        "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
+        "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING) and may_end,
     }
 
 

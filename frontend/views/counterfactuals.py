@@ -6,9 +6,9 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
+from accounts.rights import rights_of
 from auctions.counterfactual.comparison import SIDES
 from auctions.models import Market, PolicyVersion
-from cluster.operators import is_operator
 from frontend.access import action_view, form_view, market_named, page_view, timeline_of, viewer_of
 from frontend.figures import counterfactual as sums_of
 from frontend.figures.base import Table
@@ -164,9 +164,9 @@ def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 def _market(request: HttpRequest, name: str) -> Market:
     """The market, for an operator; for anyone else there is nothing here."""
-    if not is_operator(viewer_of(request)):
+    if not rights_of(viewer_of(request)).operates(name):
         raise Http404
-    return market_named(name)
+    return market_named(request, name)
 
 
 def _own(request: HttpRequest, name: str, number: int) -> Counterfactual:

@@ -125,7 +125,7 @@ async def events(request: HttpRequest, name: str) -> HttpResponseBase:
     user = await request.auser()
     if not isinstance(request, ASGIRequest) or user.pk is None:
         return HttpResponse(status=204)
-    market = await sync_to_async(market_named)(name)
+    market = await sync_to_async(market_named)(request, name)
     return response_of(user.pk, stream(market.pk))
 
 

@@ -8,10 +8,10 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
+from accounts.rights import rights_of
 from auctions.models import Market
 from cluster.guards import ChangeRefused
 from cluster.models import LARGEST_SECONDS
-from cluster.operators import is_operator
 from execution import overviews, step_times
 from execution.models import Execution, Process, TrainingState
 from frontend.access import action_view, market_named, page_view, viewer_of
@@ -87,9 +87,9 @@ def adopt(request: HttpRequest, name: str) -> HttpResponse:
 
 def _market(request: HttpRequest, name: str) -> Market:
     """Return the market for operators; raise 404 for other users."""
-    if not is_operator(viewer_of(request)):
+    if not rights_of(viewer_of(request)).operates(name):
         raise Http404
-    return market_named(name)
+    return market_named(request, name)
 
 
 def _context(market: Market) -> dict[str, Any]:

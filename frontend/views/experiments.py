@@ -60,7 +60,7 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
     traces = readings.visible_traces(viewer)
     asked = request.POST if request.method == "POST" else None
     form = ExperimentForm(
-        asked, traces=traces, initial={name: request.GET.get(name, "") for name in ("workload", *FILES)}
+        asked, traces=traces, viewer=viewer, initial={name: request.GET.get(name, "") for name in ("workload", *FILES)}
     )
     made = form.store(lambda: requests.create(viewer, ExperimentRequest.from_json(form.body(), traces)))
     if made is not None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 
@@ -13,6 +14,10 @@ from web.throttles import PasswordThrottle
 
 class Login(LoginView):
     """Django's login page. Passwords from one address are checked one at a time, with a limit for each minute."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Say whether a forgotten password can be reset by e-mail."""
+        return {**super().get_context_data(**kwargs), "has_email": bool(settings.EMAIL_HOST)}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Log in, or show the error."""

@@ -3,6 +3,7 @@
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from accounts.rights import visible_clusters
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import market_readings, publications
@@ -16,8 +17,9 @@ from frontend.views.responses import csv_response, figure_response, unless_known
 @market_view
 def market_list(request: HttpRequest) -> HttpResponse:
     """List all markets."""
-    markets = Market.objects.select_related("cluster").order_by("cluster__name")
     viewer = viewer_of(request)
+    markets = Market.objects.filter(cluster__in=visible_clusters(viewer)).select_related("cluster")
+    markets = markets.order_by("cluster__name")
     found = [(market, publications.summary(market, viewer)) for market in markets]
     rows = [(market, reading, tiles_of(reading)[:4], timeline_of(market)) for market, reading in found]
     return render(request, "frontend/markets.html", {"rows": rows})
@@ -26,7 +28,7 @@ def market_list(request: HttpRequest) -> HttpResponse:
 @market_view
 def overview(request: HttpRequest, name: str) -> HttpResponse:
     """Show tiles and charts of one market; the charts fetch their data."""
-    market = market_named(name)
+    market = market_named(request, name)
     reading = publications.summary(market, viewer_of(request))
     servers = list(Server.objects.filter(cluster=market.cluster).values_list("name", flat=True))
     context = {
@@ -57,7 +59,7 @@ def published_words(market: Market, reading: market_readings.Summary) -> str:
 @market_view
 def tiles(request: HttpRequest, name: str) -> HttpResponse:
     """Return the tiles as JSON, for open pages."""
-    market = market_named(name)
+    market = market_named(request, name)
 
     def build() -> HttpResponse:
         reading = publications.summary(market, viewer_of(request))
@@ -76,14 +78,14 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 @market_view
 def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """Return one chart as Plotly's JSON."""
-    market = market_named(name)
+    market = market_named(request, name)
     return unless_known(request, market, lambda: figure_response(_shown(request, market, chart_name).draw()))
 
 
 @market_view
 def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """Return the complete data of a chart as CSV."""
-    market = market_named(name)
+    market = market_named(request, name)
 
     def build() -> HttpResponse:
         return csv_response(_shown(request, market, chart_name).tabulate(), f"{name}-{chart_name}.csv")
@@ -100,11 +102,11 @@ def _shown(request: HttpRequest, market: Market, name: str) -> Shown:
 @market_view
 def version(request: HttpRequest, name: str) -> HttpResponse:
     """Return the market's version, for pages without an event stream."""
-    market = market_named(name)
+    market = market_named(request, name)
     return unless_known(request, market, lambda: HttpResponse(f"version {market.version}", content_type="text/plain"))
 
 
 @page_view
 def compiling(request: HttpRequest, name: str) -> HttpResponse:
     """Return what the market waits for before it decides; empty if it does not wait."""
-    return HttpResponse(warming.words(market_named(name).pk), content_type="text/plain")
+    return HttpResponse(warming.words(market_named(request, name).pk), content_type="text/plain")

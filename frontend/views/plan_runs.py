@@ -23,7 +23,7 @@ from studies.split_learning.runs.requests import open_clusters, submit_run
 def new_run(request: HttpRequest, number: int) -> HttpResponse:
     """The form of a run; a run that was stored leads to the plan's page."""
     plan = _plan(request, number)
-    form = PlanRunForm(request.POST if request.method == "POST" else None, plan=plan)
+    form = PlanRunForm(request.POST if request.method == "POST" else None, plan=plan, viewer=viewer_of(request))
     made = form.store(lambda: submit_run(viewer_of(request), plan, form.run_request()))
     if made is not None:
         messages.success(request, f"Run {made.pk} is queued.")

@@ -72,7 +72,8 @@ def plan_list(request: HttpRequest) -> HttpResponse:
 @form_view
 def new_plan(request: HttpRequest) -> HttpResponse:
     """The form; a plan that was stored leads to its page."""
-    form = PlanForm(request.POST, request.FILES) if request.method == "POST" else PlanForm()
+    sent = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = PlanForm(*sent, viewer=viewer_of(request))
     made = form.store(lambda: submit_plan(viewer_of(request), form.plan_request()))
     if made is not None:
         return redirect("plan", number=made.pk)

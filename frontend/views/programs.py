@@ -4,8 +4,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
+from accounts.rights import operates
 from auctions.models import Market
-from cluster.operators import is_operator
 from execution import programs
 from execution.models import Execution
 from frontend.access import action_view, form_view, market_named, viewer_of
@@ -17,9 +17,9 @@ from frontend.views.responses import say_done
 @form_view
 def program_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the programs that the viewer may see, newest first; after one was brought, show the list again."""
-    market, viewer = _executing(name), viewer_of(request)
+    market, viewer = _executing(request, name), viewer_of(request)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = ProgramForm(*sent, for_all=is_operator(viewer))
+    form = ProgramForm(*sent, for_all=operates(viewer, market.cluster))
     if form.store(lambda: programs.create(market.cluster, viewer, form.new())) is not None:
         return redirect("programs", name=name)
     context = {
@@ -34,7 +34,7 @@ def program_list(request: HttpRequest, name: str) -> HttpResponse:
 @action_view
 def close(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Close a program."""
-    market, viewer = _executing(name), viewer_of(request)
+    market, viewer = _executing(request, name), viewer_of(request)
     program = get_object_or_404(programs.visible(market.cluster, viewer), pk=number)
     if not programs.may_close(program, viewer):
         raise PermissionDenied
@@ -47,8 +47,8 @@ def close(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return redirect("programs", name=name)
 
 
-def _executing(name: str) -> Market:
-    market = market_named(name)
+def _executing(request: HttpRequest, name: str) -> Market:
+    market = market_named(request, name)
     if not Execution.objects.filter(cluster=market.cluster).exists():
         raise Http404
     return market

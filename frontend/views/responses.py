@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, Json
 from django.shortcuts import render
 from django.utils.cache import patch_cache_control
 
+from accounts.rights import operates
 from auctions.models import Market
 from auctions.readings.publications import sees_all, unrecorded_withdrawals
 from auctions.state.market_snapshot import market_snapshot
 from cluster.database.prepared import Prepared
-from cluster.operators import is_operator
 from frontend.access import viewer_of
 from frontend.figures.base import Drawing, Table
 from scheduling.model.errors import InvalidField
@@ -36,7 +36,7 @@ def unless_known(
     """
     computed = _COMPUTED.first(market.pk)
     viewer, seen = viewer_of(request), market_snapshot(market)
-    rights = (is_operator(viewer), sees_all(market, viewer))
+    rights = (operates(viewer, market.cluster), sees_all(market, viewer))
     withdrawals = unrecorded_withdrawals(market, viewer)
     parts = (seen.market.version, withdrawals, computed, seen.moment.now, *rights, *more)
     return unless_tagged(request, parts, build)

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
+from accounts.rights import rights_of
 from auctions.api.bodies import LONGEST_REASON
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
@@ -15,7 +16,6 @@ from auctions.engine.jobs import fail_job
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Bid, Market
 from cluster.models import Server
-from cluster.operators import is_operator
 from frontend.access import action_view, market_named, page_view, timeline_of, viewer_of
 from frontend.figures.base import Table
 from frontend.views.responses import csv_response, say_done
@@ -154,9 +154,9 @@ def _drain(row: Server, *, deadline_slot: int | None, **more: Any) -> object:
 
 def _market(request: HttpRequest, name: str) -> Market:
     """Return the market for operators; raise 404 for other users."""
-    if not is_operator(viewer_of(request)):
+    if not rights_of(viewer_of(request)).operates(name):
         raise Http404
-    return market_named(name)
+    return market_named(request, name)
 
 
 def _found(market: Market, name: str) -> holdings.ServerReading:

@@ -27,7 +27,7 @@ from scheduling.policies.posted_price import CENT
 @form_view
 def submit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form; redirect to the bid's page once a bid is stored."""
-    market, viewer = market_named(name), viewer_of(request)
+    market, viewer = market_named(request, name), viewer_of(request)
     # With this key, a second click or a reload is the same bid.
     key = request.POST.get("key", "")[:64] or uuid4().hex
     if request.method == "POST":
@@ -52,7 +52,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 @action_view
 def live_quote(request: HttpRequest, name: str) -> HttpResponse:
     """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored."""
-    market = market_named(name)
+    market = market_named(request, name)
     form = BidForm(request.POST, cluster=market.cluster, bidder=viewer_of(request))
 
     def ask() -> dict[str, Any]:

@@ -19,9 +19,11 @@ from frontend.views.responses import say_done, say_refused
 def token_list(request: HttpRequest) -> HttpResponse:
     """List the viewer's tokens, newest first; after one was issued, show its text, this once."""
     viewer = viewer_of(request)
-    form = TokenForm(request.POST if request.method == "POST" else None)
+    form = TokenForm(request.POST if request.method == "POST" else None, user=viewer)
     issued = form.store(lambda: tokens.issue(viewer, form.new()))
-    return _page(request, TokenForm() if issued else form, issued, status=422 if form.is_bound and not issued else 200)
+    return _page(
+        request, TokenForm(user=viewer) if issued else form, issued, status=422 if form.is_bound and not issued else 200
+    )
 
 
 @never_cache
@@ -30,7 +32,7 @@ def rotate(request: HttpRequest, number: int) -> HttpResponse:
     """Replace a token, and show the text of the new one, this once."""
     token = get_object_or_404(tokens.of_user(viewer_of(request)), pk=number)
     try:
-        return _page(request, TokenForm(), tokens.rotate(token))
+        return _page(request, TokenForm(user=viewer_of(request)), tokens.rotate(token))
     except AccountsError as error:
         say_refused(request, error)
         return redirect("tokens")

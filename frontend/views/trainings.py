@@ -7,9 +7,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
+from accounts.rights import operates, rights_of
 from auctions.engine.jobs import complete_job
 from auctions.models import Bid, Market
-from cluster.operators import is_operator
 from execution import logs
 from execution.engines.files import Logs
 from execution.models import Process, ProcessState, Progress
@@ -36,7 +36,7 @@ def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
     chosen, viewer = request.GET.get("generation", ""), viewer_of(request)
     return part_response(
         request,
-        (trainings.mark(bid), is_operator(viewer)),
+        (trainings.mark(bid), operates(viewer, market.cluster)),
         "frontend/_training.html",
         lambda: trainings.context(market, bid, chosen, viewer),
     )
@@ -66,7 +66,7 @@ def loss_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @action_view
 def complete(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Complete a running job early; for operators."""
-    if not is_operator(viewer_of(request)):
+    if not rights_of(viewer_of(request)).operates(name):
         raise PermissionDenied
     _, bid = _own(request, name, number)
 
@@ -122,7 +122,7 @@ def log_text(request: HttpRequest, name: str, number: int, key: str) -> HttpResp
 
 
 def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(name)
+    market = market_named(request, name)
     return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
 
 

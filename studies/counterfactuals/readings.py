@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from accounts.rights import operates
 from auctions.counterfactual.comparison import SIDES, ComparedBid
 from auctions.models import Market
-from cluster.operators import is_operator
 from studies.models import Counterfactual
 
 COLUMNS = ("admitted", "state", "start", "completion", "payment", "value", "payoff", "reason")
@@ -17,7 +17,7 @@ COLUMNS = ("admitted", "state", "start", "completion", "payment", "value", "payo
 def visible(viewer: User, market: Market) -> "QuerySet[Counterfactual]":
     """Return a market's counterfactuals for an operator; an empty set for anyone else."""
     found = Counterfactual.objects.filter(market=market).select_related("owner", "market__cluster")
-    return found if is_operator(viewer) else found.none()
+    return found if operates(viewer, market.cluster) else found.none()
 
 
 def rows_of(counterfactual: Counterfactual, *, changed: bool = False) -> list[ComparedBid]:

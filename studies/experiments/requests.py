@@ -5,6 +5,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from accounts.rights import check_cluster
 from auctions.domain.errors import WrongState
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
@@ -29,6 +30,8 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
     InvalidField
         If a trace was deleted after the request was checked.
     """
+    for i, workload in enumerate(request.document["workloads"]):
+        check_cluster(owner, workload.get("cluster"), f"workloads[{i}].cluster")
     read = {trace.pk for trace in request.traces}
     cells = _cells(request.document)
     with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):

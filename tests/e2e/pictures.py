@@ -45,7 +45,7 @@ def pages(window: Browser, market: str) -> dict[str, str]:
         link = window.first_link(f"/{one}s/")
         paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}
     paths["experiment-new"] = "/experiments/new/"
-    paths["tokens"] = "/account/tokens/"
+    paths |= {"tokens": "/account/tokens/", "team": "/account/team/", "password": "/account/password/"}
     paths["changes"] = "/changes/"
     for state in ("rejected", "standing", "planned", "in_line", "running", "completed"):
         link = window.first_link(f"/markets/{market}/bids/?state={state}")

@@ -17,7 +17,7 @@ from tests.e2e.filled import PASSWORD
 pytestmark = pytest.mark.browser
 HOME = "/markets/demo/"
 OF_NO_MARKET = {"markets", "bids", "plans", "plan-new", "plan", "plan-again"}
-OF_NO_MARKET |= {"experiments", "experiment", "experiment-new", "traces", "trace", "tokens"}
+OF_NO_MARKET |= {"experiments", "experiment", "experiment-new", "traces", "trace", "tokens", "team", "password"}
 """Pages that are looked at once, whatever the market."""
 PAIRS = [((1280, "light"), (390, "dark")), ((1280, "dark"), (390, "light"))]
 EACH = [view for pair in some(PAIRS, 1) for view in pair]

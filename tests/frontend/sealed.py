@@ -26,9 +26,13 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "server": ("edge-0",),
     "key": ("0123-g0-w0",),
     "program": ("train",),
+    "team": ("vision",),
+    "user": ("alice", "bob"),
+    "text": ("1:signature",),
+    "uidb64": ("MQ",),
 }
 """What stands for a part of an address, if it is not the number of a row."""
-NUMBERED: Final = ("sequence", "number", "plan", "token", "trace", "experiment", "counterfactual", "run")
+NUMBERED: Final = ("sequence", "number", "plan", "token", "invitation", "trace", "experiment", "counterfactual", "run")
 """Parts of addresses that number rows: the bidder's own, another's, and one that there is not."""
 TABLES: Final = {
     "plan_csv": ("helpers", "clients", "schedule", "course"),

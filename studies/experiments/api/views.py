@@ -7,6 +7,7 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.rights import check_named_cluster
 from studies.background.creating import IdempotencyKey, create_once
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
@@ -52,6 +53,9 @@ class Experiments(ApiView):
 
         def make() -> Experiment:
             traces = readings.visible_traces(owner)
+            workloads = body.get("workloads")
+            for i, workload in enumerate(workloads if isinstance(workloads, list) else []):
+                check_named_cluster(owner, workload, f"workloads[{i}].cluster")
             return requests.create(owner, ExperimentRequest.from_json(body, traces), key)
 
         made = create_once(Experiment, owner, key, make)

@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.rights import check_named_cluster
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
@@ -85,6 +86,7 @@ class Plans(ApiView):
         else:
             body = _of_csv(request, text)
         owner = user_of(request)
+        check_named_cluster(owner, body)
         return created(request, body, lambda key: submit_plan(owner, PlanRequest.from_json(body), key))
 
 

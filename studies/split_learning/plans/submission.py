@@ -8,6 +8,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from accounts.rights import check_cluster
 from auctions.domain.errors import WrongState
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
@@ -31,6 +32,7 @@ SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 
 def submit_plan(owner: User, submitted: PlanRequest, key: IdempotencyKey = NO_KEY) -> Plan:
     """Store a plan for a worker; raises TooManyOpen."""
+    check_cluster(owner, submitted.cluster)
     return _store(owner, [submitted], of=None, comparison=ComparisonKind.ITSELF, key=key)[0]
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from accounts.rights import sees
 from cluster.clock import now
 from cluster.models import Cluster
 from execution.models import EngineKind
@@ -76,7 +77,7 @@ def submit_run(owner: User, plan: Plan, request: PlanRunRequest, key: Idempotenc
         If the cluster runs no plans, the plan has too many processes or a pass without slots, or the batches take too
         long.
     """
-    cluster = _cluster_of(plan, request)
+    cluster = _cluster_of(plan, request, owner)
     found = core_plan(plan)
     setting_of(found, request.slot_s, request.batches)
     planned_s = request.batches * found.makespan * request.slot_s
@@ -97,9 +98,9 @@ def submit_run(owner: User, plan: Plan, request: PlanRunRequest, key: Idempotenc
         )
 
 
-def _cluster_of(plan: Plan, request: PlanRunRequest) -> Cluster:
+def _cluster_of(plan: Plan, request: PlanRunRequest, owner: User) -> Cluster:
     cluster = request.cluster or plan.cluster
-    allowed = {one.pk: one for one in open_clusters()}
+    allowed = {one.pk: one for one in open_clusters() if sees(owner, one.name)}
     if cluster is None or cluster.pk not in allowed:
         names = ", ".join(one.name for one in allowed.values()) or "there is none"
         got = "none" if cluster is None else cluster.name

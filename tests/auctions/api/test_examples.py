@@ -6,6 +6,8 @@ import pytest
 from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
+from accounts.models import Role
+from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.api.examples import BIDS, TOKEN
 from auctions.engine import decision_queue
@@ -20,9 +22,10 @@ from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
 from tests.auctions.api.conftest import operations
+from tests.auctions.worlds import make_user
 from tests.studies.plans.here import compute_here
 
-OF_PROGRAMS = "progress_report"
+LEFT_OUT = ("progress_report", "invitations_accept")
 """Only a program that runs may send it: `tests/execution/test_progress_by_http.py` sends its example."""
 
 
@@ -45,13 +48,15 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
     decision_queue.process_pending(demo.pk)
     server = Server.objects.filter(cluster=demo.cluster)[0]
     names = {"{plan}": str(plan.pk), "{sequence}": str(promised.sequence), "{server}": server.name}
-    names["{token}"] = str(issue(User.objects.get(), NewToken("script")).token.pk)
+    user, team = User.objects.get(), create_team("team", "Team")
+    names |= {"{team}": team.name, "{user}": add_member(team, make_user("another"), Role.BIDDER).user.username}
+    names["{token}"] = str(issue(user, NewToken("script")).token.pk)
     for path, method, operation in operations(document):
-        if "requestBody" not in operation or operation["operationId"] == OF_PROGRAMS:
+        if "requestBody" not in operation or operation["operationId"] in LEFT_OUT:
             continue
         for title, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
             client = APIClient()
-            client.force_authenticate(User.objects.get())
+            client.force_authenticate(user)
             cluster = WEIGHTED.name if "weight" in example["value"] else DPS.name
             address = path.replace("{cluster}", cluster)
             for name, value in names.items():
@@ -62,7 +67,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             answer = getattr(client, method)(address, sent, format="json")
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
-    assert taken == 40
+    assert taken == 44
     decision_queue.process_pending(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     states = {row["sequence"]: row["state"] for row in decided}

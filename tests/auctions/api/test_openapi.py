@@ -18,7 +18,9 @@ from schemathesis.checks import load_all_checks
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
-from accounts.models import Token
+from accounts.invitations import invite
+from accounts.models import Invitation, Role, Token
+from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
@@ -41,7 +43,7 @@ from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.runs.requests import PlanRunRequest, submit_run
 from studies.workloads.traces.upload import keep
-from tests.auctions.worlds import body, make_operator, submit
+from tests.auctions.worlds import body, make_operator, make_user, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds, some
 from tests.execution.rows import KEY, make_training
 from tests.rest import user_token
@@ -81,6 +83,10 @@ ONCE |= {
     "bids_withdraw",
     "experiments_cancel",
     "experiments_delete",
+    "invitations_accept",
+    "teams_create",
+    "teams_invitations_withdraw",
+    "teams_members_remove",
     "tokens_delete",
     "traces_delete",
 }
@@ -92,6 +98,11 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
     monkeypatch.setattr(project, "EXECUTION_DIR", tmp_path)
     User.objects.create_user("bob", password="correct horse")
+    team = create_team("vision", "Vision", administrator=alice)
+    for name in ("bella", "cleo"):
+        add_member(team, make_user(name), Role.BIDDER)
+    for _ in range(3):
+        invite(team, Role.BIDDER, days=7, by=alice)
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     make_training(market.bids.get())
@@ -161,6 +172,16 @@ def knowing(document: Any) -> Any:
     }
     bodies["ProgramDefinitionIn"]["required"] = ["name", "arguments", "archive"]
     bodies["NewTokenIn"]["properties"] |= {"name": {"enum": ["script"]}, "cluster": {"enum": ["lab", None]}}
+    bodies["NewTeamIn"]["properties"] = {
+        "name": {"type": "string", "pattern": "^[a-z]{12}$"},
+        "title": {"enum": ["Another"]},
+        "administrator": {"enum": ["bob", "alice"]},
+    }
+    bodies["AcceptIn"]["properties"]["invitation"] = {"enum": [one.link_text for one in Invitation.objects.all()]}
+    bodies["ClusterTeamsIn"]["properties"] |= {
+        "operated_by": {"enum": ["vision", None]},
+        "teams": {"enum": [[], ["vision"]]},
+    }
     plan = bodies["PlanIn"]
     plan["properties"]["instance"] = {"enum": [TINY]}
     plan["properties"]["label"] = bid["label"]
@@ -201,6 +222,9 @@ def knowing(document: Any) -> Any:
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
         "token": [spare, 10**12],
+        "team": ["vision", "none"],
+        "user": ["bella", "cleo", "none"],
+        "invitation": [*Invitation.objects.values_list("pk", flat=True), 10**12],
         "program": [*Program.objects.values_list("pk", flat=True), 10**12],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],
@@ -336,7 +360,16 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     examples = rounds(6, longer=3 * LONGER)
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
-    theirs = ("counterfactuals", "execution", "servers", "bids_complete", "bids_fail", "bids_retry")
+    theirs = (
+        "clusters_teams",
+        "teams_create",
+        "counterfactuals",
+        "execution",
+        "servers",
+        "bids_complete",
+        "bids_fail",
+        "bids_retry",
+    )
     closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert 202 in seen["bids_submit"]  # 201, 200 and 409 are asked for below, whatever is drawn

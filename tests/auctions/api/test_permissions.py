@@ -10,7 +10,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from accounts.models import Token
+from accounts.invitations import invite
+from accounts.models import ClusterTeams, Invitation, Membership, Role, Team, Token
+from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.models import Bid, Outage
@@ -47,6 +49,18 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "tokens_read": OF_THE_USER,
     "tokens_rotate": (201, 404, 404, 401),
     "tokens_delete": (204, 404, 404, 401),
+    "teams_list": ANYBODY_KNOWN,
+    "teams_create": (403, 201, 403, 401),
+    "teams_read": OF_THE_BID,
+    "teams_members": OF_THE_BID,
+    "teams_members_change": OF_THE_BID,
+    "teams_members_remove": (204, 204, 404, 401),
+    "teams_invitations": OF_THE_BID,
+    "teams_invite": (201, 201, 404, 401),
+    "teams_invitations_withdraw": (204, 204, 404, 401),
+    "invitations_accept": (409, 200, 200, 401),
+    "clusters_teams": FOR_OPERATORS,
+    "clusters_teams_change": FOR_OPERATORS,
     "clusters_list": ANYBODY_KNOWN,
     "clusters_read": ANYBODY_KNOWN,
     "prices": ANYBODY_KNOWN,
@@ -132,6 +146,10 @@ SMALL = {"generator": "dps", "setting": {"jobs": 5, "servers": 2}}
 BODIES: dict[str, Any] = {
     "token": {"username": "alice", "password": "a guess"},
     "tokens_create": {"name": "script", "scope": "bid"},
+    "teams_create": {"name": "another", "title": "Another", "administrator": "dora"},
+    "teams_members_change": {"role": "viewer"},
+    "teams_invite": {"role": "bidder"},
+    "clusters_teams_change": {"operated_by": None, "is_restricted": True, "teams": []},
     "quote": body(),
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
@@ -147,6 +165,10 @@ BODIES: dict[str, Any] = {
 SECRET = "a name only Alice uses"
 ROWS = (
     Token.objects,
+    Team.objects,
+    Membership.objects,
+    Invitation.objects,
+    ClusterTeams.objects,
     Program.objects,
     Bid.objects,
     Outage.objects,
@@ -172,6 +194,8 @@ class World:
     experiment: int
     program: int
     token: int
+    invitation: int
+    link: str
 
     def path(self, path: str, name: str) -> str:
         """The address of an operation on them."""
@@ -187,6 +211,9 @@ class World:
             "key": KEY,
             "program": self.program,
             "token": self.token,
+            "team": "vision",
+            "user": "bella",
+            "invitation": self.invitation,
         }
         return path.format(**keys)
 
@@ -205,6 +232,10 @@ def world(kept_rows: None) -> World:
     decision_queue.process_pending(market.pk)
     make_training(market.bids.get())
     submit(market, alice, label=SECRET)
+    make_user("dora")
+    team = create_team("vision", "Vision", administrator=alice)
+    add_member(team, make_user("bella"), Role.BIDDER)
+    invitation = invite(team, Role.BIDDER, days=7, by=alice)
     plan, described = (
         submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
         for source in ({"instance": TINY}, {"profile": DESCRIBED})
@@ -235,6 +266,8 @@ def world(kept_rows: None) -> World:
         experiment=create_experiment(alice, request).pk,
         program=Program.objects.get().pk,
         token=issue(alice, NewToken(SECRET)).token.pk,
+        invitation=invitation.pk,
+        link=invitation.link_text,
     )
 
 
@@ -269,8 +302,9 @@ def test_an_operation_answers_whom_it_may(
         replay_next()
     monkeypatch.setattr(settings, "EXECUTION_DIR", tmp_path)
     before = [list(rows.values()) for rows in ROWS]
+    sent = {"invitation": world.link} if name == "invitations_accept" else BODIES.get(name)
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
-    answer = getattr(clients[actor], method)(world.path(path, name), BODIES.get(name), format="json")
+    answer = getattr(clients[actor], method)(world.path(path, name), sent, format="json")
     expected = RULES[name][ACTORS.index(actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:

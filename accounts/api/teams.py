@@ -1,0 +1,300 @@
+"""Operations on teams: members, roles, invitations, and the teams of a cluster."""
+
+# ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import invitations, teams
+from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope, Team
+from accounts.rights import rights_of
+from cluster.models import Cluster
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
+from web.fields import Choice, Flag, Integer, Rows, Text
+from web.headers import submitted
+from web.openapi import PAGES, READ, WRITE, describe, examples, location
+from web.pagination import Page, page_of
+from web.schema import Schema
+from web.views import ApiView, one_of, user_of
+from web.writing import Answer
+
+LONGEST_TITLE: Final = 120
+LONGEST_LINK: Final = 200
+
+
+class NewTeamIn(Schema):
+    name = Text(LONGEST_NAME, line=True, help_text="Name in addresses: letters, digits, dashes and underscores.")
+    title = Text(LONGEST_TITLE, line=True, help_text="Title for people.")
+    administrator = Text(150, help_text="User name of its first administrator, who must be in no team.")
+
+
+class MemberIn(Schema):
+    role = Choice(Role.values, help_text="The role; each may do what those before it may.")
+
+
+class InvitationIn(MemberIn):
+    days = Integer(1, invitations.LONGEST_DAYS, required=False, default=7, help_text="Days until it expires.")
+
+
+class AcceptIn(Schema):
+    invitation = Text(LONGEST_LINK, help_text="The last part of the link.")
+
+
+class ClusterTeamsIn(Schema):
+    operated_by = Text(
+        LONGEST_NAME,
+        allow_null=True,
+        help_text="Team whose operators and administrators operate the cluster; null for none.",
+    )
+    is_restricted = Flag(help_text="Whether the cluster exists only for these teams and operators.")
+    teams = Rows(Text(LONGEST_NAME), most=1_000, help_text="Names of the teams that may use it if it is restricted.")
+
+
+class TeamOut(Answer):
+    name = serializers.CharField(help_text="Name in addresses.")
+    title = serializers.CharField(help_text="Title for people.")
+    created_at = serializers.DateTimeField(help_text="Time of its creation, wall clock, ISO 8601.")
+
+
+class TeamPage(Page):
+    results = TeamOut(many=True, help_text="Your team, or all teams for operators.")
+
+
+class MemberOut(Answer):
+    user = serializers.CharField(source="user.username", help_text="User name.")
+    role = serializers.ChoiceField(Role.values, help_text="The role.")
+
+
+class MembersOut(Answer):
+    results = MemberOut(many=True, help_text="Members, by name.")
+
+
+class InvitationOut(Answer):
+    id = serializers.IntegerField(source="pk", help_text="Number of the invitation.")
+    role = serializers.ChoiceField(Role.values, help_text="The role that it gives.")
+    invitation = serializers.CharField(
+        source="link_text", help_text="The last part of the link, with which one user joins the team."
+    )
+    expires_at = serializers.DateTimeField(help_text="Time until which it can be accepted, wall clock, ISO 8601.")
+
+
+class InvitationPage(Page):
+    results = InvitationOut(many=True, help_text="Invitations that can be accepted, newest first.")
+
+
+class ClusterTeamsOut(Answer):
+    operated_by = serializers.CharField(allow_null=True, help_text="Team that operates the cluster; null for none.")
+    is_restricted = serializers.BooleanField(help_text="Whether it exists only for these teams and operators.")
+    teams = serializers.ListField(child=serializers.CharField(), help_text="Teams that may use it if it is restricted.")
+
+
+class Teams(ApiView):
+    """List and create teams."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe("List teams", {200: TeamPage}, READ, parameters=PAGES, operation_id="teams_list")
+    def get(self, request: Request) -> Response:
+        """Your team, or all teams for operators."""
+        return page_of(self, request, teams.visible_teams(user_of(request)), TeamPage)
+
+    @describe(
+        "Create a team",
+        {201: TeamOut},
+        WRITE,
+        request=NewTeamIn,
+        parameters=[location("team", [201])],
+        examples=examples({"A team": {"name": "vision", "title": "Vision", "administrator": "bidder"}}),
+        operation_id="teams_create",
+    )
+    def post(self, request: Request) -> Response:
+        """For operators. 409 if the administrator is in another team."""
+        body = NewTeamIn.read(request.data)
+        if not rights_of(request.user).operates_all:
+            raise PermissionDenied("This is for operators.")
+        if not body["name"].replace("-", "").replace("_", "").isalnum() or not body["name"].isascii():
+            raise InvalidField("name", f"expected letters, digits, dashes and underscores, got {shown(body['name'])}")
+        user = User.objects.filter(username=body["administrator"]).first()
+        if user is None:
+            raise InvalidField("administrator", f"expected the name of a user, got {shown(body['administrator'])}")
+        team = teams.create_team(body["name"], body["title"], administrator=user)
+        return submitted(TeamOut.write(team), status=201, location=reverse("api-team", args=[team.name]))
+
+
+class OneTeam(ApiView):
+    """One team."""
+
+    @describe("Read a team", {200: TeamOut}, READ, operation_id="teams_read")
+    def get(self, request: Request, team: str) -> Response:
+        """Your team, or any for operators."""
+        return Response(TeamOut.write(_team(request, team)))
+
+
+class Members(ApiView):
+    """The members of a team."""
+
+    @describe("List members", {200: MembersOut}, READ, operation_id="teams_members")
+    def get(self, request: Request, team: str) -> Response:
+        """Members with their roles, for members and operators."""
+        rows = _team(request, team).memberships.select_related("user")
+        return Response(MembersOut.write({"results": rows}))
+
+
+class OneMember(ApiView):
+    """One member of a team."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe(
+        "Change a role",
+        {200: MemberOut},
+        WRITE,
+        request=MemberIn,
+        examples=examples({"A viewer": {"role": "viewer"}}),
+        operation_id="teams_members_change",
+    )
+    def put(self, request: Request, team: str, user: str) -> Response:
+        """For administrators of the team and operators. 409 for the last administrator."""
+        body, found = MemberIn.read(request.data), _administered(request, team)
+        return Response(MemberOut.write(teams.change_role(found, _member(found, user), Role(body["role"]))))
+
+    @describe("Remove a member", {204: None}, WRITE, operation_id="teams_members_remove")
+    def delete(self, request: Request, team: str, user: str) -> Response:
+        """For administrators of the team and operators, and for yourself. 409 for the last administrator."""
+        found = _team(request, team) if user == user_of(request).get_username() else _administered(request, team)
+        teams.remove_member(found, _member(found, user))
+        return Response(status=204)
+
+
+class Invitations(ApiView):
+    """Invitations to a team."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe("List invitations", {200: InvitationPage}, READ, parameters=PAGES, operation_id="teams_invitations")
+    def get(self, request: Request, team: str) -> Response:
+        """Invitations that can be accepted, for administrators of the team and operators."""
+        return page_of(self, request, invitations.open_invitations(_administered(request, team)), InvitationPage)
+
+    @describe(
+        "Invite a user",
+        {201: InvitationOut},
+        WRITE,
+        request=InvitationIn,
+        examples=examples({"For a week": {"role": "bidder", "days": 7}}),
+        operation_id="teams_invite",
+    )
+    def post(self, request: Request, team: str) -> Response:
+        """For administrators of the team and operators. One user can accept it, once. 409 if 100 are open."""
+        body, found = InvitationIn.read(request.data), _administered(request, team)
+        made = invitations.invite(found, Role(body["role"]), days=body["days"], by=user_of(request))
+        return Response(InvitationOut.write(made), status=201)
+
+
+class OneInvitation(ApiView):
+    """One invitation."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe("Withdraw an invitation", {204: None}, WRITE, operation_id="teams_invitations_withdraw")
+    def delete(self, request: Request, team: str, invitation: int) -> Response:
+        """For administrators of the team and operators. Its link is worth nothing from now on."""
+        rows = invitations.open_invitations(_administered(request, team))
+        invitations.withdraw(one_of(rows, f"There is no open invitation {invitation}.", pk=invitation))
+        return Response(status=204)
+
+
+class AcceptInvitation(ApiView):
+    """Join a team."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe(
+        "Join a team",
+        {200: TeamOut},
+        WRITE,
+        request=AcceptIn,
+        operation_id="invitations_accept",
+        examples=examples({"The last part of a link": {"invitation": "1:signature"}}),
+    )
+    def post(self, request: Request) -> Response:
+        """Accept an invitation. 404 if it was withdrawn, accepted or has expired; 409 if you are in a team."""
+        text = AcceptIn.read(request.data)["invitation"]
+        return Response(TeamOut.write(invitations.accept(text, user_of(request))))
+
+
+class TeamsOfCluster(ApiView):
+    """The teams of a cluster."""
+
+    scope_of_changes = Scope.OPERATE
+
+    @describe("Read a cluster's teams", {200: ClusterTeamsOut}, READ, operation_id="clusters_teams")
+    def get(self, request: Request, cluster: str) -> Response:
+        """For operators of the cluster: the team that operates it, and those that may use it."""
+        if not rights_of(request.user).operates(cluster):
+            raise PermissionDenied("This is for operators.")
+        return Response(_teams_of(_cluster(cluster)))
+
+    @describe(
+        "Change a cluster's teams",
+        {200: ClusterTeamsOut},
+        WRITE,
+        request=ClusterTeamsIn,
+        examples=examples({"Open to all": {"operated_by": None, "is_restricted": False, "teams": []}}),
+        operation_id="clusters_teams_change",
+    )
+    def put(self, request: Request, cluster: str) -> Response:
+        """For operators of all clusters. It holds for the next request."""
+        body = ClusterTeamsIn.read(request.data)
+        if not rights_of(request.user).operates_all:
+            raise PermissionDenied("This is for operators of all clusters.")
+        found, name = _cluster(cluster), body["operated_by"]
+        teams.change_cluster_teams(
+            found,
+            operated_by=None if name is None else _known_team("operated_by", name),
+            is_restricted=body["is_restricted"],
+            teams=[_known_team(f"teams[{i}]", one) for i, one in enumerate(body["teams"])],
+        )
+        return Response(_teams_of(found))
+
+
+def _teams_of(cluster: Cluster) -> dict[str, Any]:
+    row = ClusterTeams.objects.select_related("operated_by").filter(cluster=cluster).first()
+    if row is None:
+        return ClusterTeamsOut.write({"operated_by": None, "is_restricted": False, "teams": []})
+    operating = None if row.operated_by is None else row.operated_by.name
+    names = list(row.teams.values_list("name", flat=True))
+    return ClusterTeamsOut.write({"operated_by": operating, "is_restricted": row.is_restricted, "teams": names})
+
+
+def _cluster(name: str) -> Cluster:
+    return one_of(Cluster.objects.all(), f"There is no cluster {name[:60]}.", name=name)
+
+
+def _known_team(field: str, name: str) -> Team:
+    team = Team.objects.filter(name=name).first()
+    if team is None:
+        raise InvalidField(field, f"expected the name of a team, got {shown(name)}")
+    return team
+
+
+def _team(request: Request, name: str) -> Team:
+    return one_of(teams.visible_teams(user_of(request)), f"You are in no team {name[:60]}.", name=name)
+
+
+def _administered(request: Request, name: str) -> Team:
+    team = _team(request, name)
+    if not teams.may_administer(user_of(request), team):
+        raise PermissionDenied("This is for administrators of the team.")
+    return team
+
+
+def _member(team: Team, name: str) -> Membership:
+    rows = team.memberships.select_related("user")
+    return one_of(rows, f"{name[:60]} is no member of {team}.", user__username=name)

@@ -1,0 +1,99 @@
+"""Teams: members, their roles, and the teams of clusters."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from accounts.errors import NotPossible
+from accounts.models import ClusterTeams, Membership, Role, Team
+from accounts.rights import rights_of
+from cluster.models import Cluster
+from scheduling.model.errors import InvalidField
+
+
+def visible_teams(viewer: User) -> QuerySet[Team]:
+    """Return the viewer's team; all teams for an operator."""
+    rights = rights_of(viewer)
+    return (
+        Team.objects.all() if rights.operates_all else Team.objects.filter(pk__in=[rights.team] if rights.team else [])
+    )
+
+
+def may_administer(user: User, team: Team) -> bool:
+    """Return whether a user may change members and invitations: an administrator of the team, and operators."""
+    rights = rights_of(user)
+    return rights.operates_all or (rights.team == team.pk and rights.role == Role.ADMINISTRATOR)
+
+
+def create_team(name: str, title: str, *, administrator: User | None = None) -> Team:
+    """Store a team; raises InvalidField if the name is taken, NotPossible if the administrator is in another team."""
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                team = Team.objects.create(name=name, title=title)
+        except IntegrityError:
+            raise InvalidField("name", f"expected a name that no team has, got {name}") from None
+        if administrator is not None:
+            add_member(team, administrator, Role.ADMINISTRATOR)
+    return team
+
+
+def add_member(team: Team, user: User, role: Role) -> Membership:
+    """Store a membership; raises NotPossible if the user is in a team."""
+    try:
+        with transaction.atomic():
+            return Membership.objects.create(team=team, user=user, role=role)
+    except IntegrityError:
+        raise NotPossible(f"{user.get_username()} is a member of a team already.") from None
+
+
+def change_role(team: Team, member: Membership, role: Role) -> Membership:
+    """Give a member another role; raises NotPossible for the last administrator."""
+    with _locked(team):
+        if role != Role.ADMINISTRATOR:
+            _check_another_administrator(team, member)
+        member.role = role
+        member.save(update_fields=["role"])
+    return member
+
+
+def remove_member(team: Team, member: Membership) -> None:
+    """End a membership; raises NotPossible for the last administrator. The member's bids stay those of the team."""
+    with _locked(team):
+        _check_another_administrator(team, member)
+        member.delete()
+
+
+def change_cluster_teams(
+    cluster: Cluster, *, operated_by: Team | None, is_restricted: bool, teams: Iterable[Team]
+) -> ClusterTeams:
+    """Say which teams a cluster has; bids that are being submitted are checked again."""
+    with transaction.atomic():
+        found, _ = ClusterTeams.objects.update_or_create(
+            cluster=cluster, defaults={"operated_by": operated_by, "is_restricted": is_restricted}
+        )
+        found.teams.set(teams)
+        noted(cluster)
+    return found
+
+
+def noted(cluster: Cluster) -> None:
+    """Let processes read again what they know of a cluster."""
+    Cluster.objects.filter(pk=cluster.pk).update(revision=uuid4())
+
+
+@contextmanager
+def _locked(team: Team) -> Iterator[None]:
+    with transaction.atomic():
+        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        yield
+
+
+def _check_another_administrator(team: Team, member: Membership) -> None:
+    others = Membership.objects.filter(team=team, role=Role.ADMINISTRATOR).exclude(pk=member.pk)
+    if member.role == Role.ADMINISTRATOR and not others.exists():
+        raise NotPossible(f"{member.user.get_username()} is the last administrator of {team}.")

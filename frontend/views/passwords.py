@@ -1,0 +1,94 @@
+"""Pages of passwords, by Django's own views: change one's own, and reset it by e-mail where a server is configured."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import views
+from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse_lazy
+
+from auctions.readings.computation_limits import PASSWORDS
+from cluster.addresses import address_of
+from frontend.forms.base import DescribedField
+from web.problems import too_many
+from web.throttles import PasswordThrottle
+
+
+class _Limited(views.PasswordContextMixin):
+    """Limits requests that hash a password, or send an e-mail, as logins are."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Answer one of these requests of an address at a time, and a limited number a minute."""
+        throttle = PasswordThrottle()
+        if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
+            return too_many(request, "Too many requests; try again a little later.", wait_s=throttle.wait() or 60.0)
+        with PASSWORDS.turn(address_of(request)):
+            answer: HttpResponse = super().post(request, *args, **kwargs)  # type: ignore[misc]
+            return answer
+
+
+class _ByEmail(_Limited):
+    """Exists only where an e-mail server is configured."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer 404 without an e-mail server."""
+        if not settings.EMAIL_HOST:
+            raise Http404
+        answer: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+        return answer
+
+
+class _ChangeForm(PasswordChangeForm):
+    bound_field_class = DescribedField
+
+
+class _ResetForm(PasswordResetForm):
+    bound_field_class = DescribedField
+
+
+class _SetForm(SetPasswordForm):  # type: ignore[type-arg]
+    bound_field_class = DescribedField
+
+
+class ChangePassword(_Limited, views.PasswordChangeView):
+    """Change one's own password."""
+
+    form_class = _ChangeForm
+    template_name = "frontend/password_change.html"
+    success_url = reverse_lazy("tokens")
+
+    def form_valid(self, form: Form) -> HttpResponse:
+        """Say so on the next page."""
+        messages.success(self.request, "Your password was changed. Tokens go on working.")
+        return super().form_valid(form)  # type: ignore[arg-type]
+
+
+class ResetPassword(_ByEmail, views.PasswordResetView):
+    """Send a link to the address of an account; the answer does not say whether there is one."""
+
+    form_class = _ResetForm
+    template_name = "frontend/password_reset.html"
+    email_template_name = "frontend/password_reset_email.txt"
+    subject_template_name = "frontend/password_reset_subject.txt"
+    success_url = reverse_lazy("login")
+
+    def form_valid(self, form: PasswordResetForm) -> HttpResponse:
+        """Say so on the next page."""
+        messages.success(self.request, "If there is an account with this address, a link was sent to it.")
+        return super().form_valid(form)
+
+
+class SetPassword(_ByEmail, views.PasswordResetConfirmView):
+    """Set a password by the link of an e-mail."""
+
+    form_class = _SetForm
+    template_name = "frontend/password_set.html"
+    success_url = reverse_lazy("login")
+
+    def form_valid(self, form: Form) -> HttpResponse:
+        """Say so on the next page."""
+        messages.success(self.request, "Your password was changed; log in with it.")
+        return super().form_valid(form)  # type: ignore[arg-type]

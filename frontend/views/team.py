@@ -1,0 +1,157 @@
+"""The viewer's team: members, roles, invitations, and the page on which an invitation is accepted."""
+
+from collections.abc import Callable
+
+from django.contrib.auth import login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from accounts import invitations, teams
+from accounts.errors import AccountsError, InvitationOver
+from accounts.models import Invitation, Membership, Role, Team
+from accounts.rights import membership_of
+from frontend.access import action_view, form_view, viewer_of
+from frontend.forms.team import AccountForm, InvitationForm, RoleForm
+from frontend.views.responses import say_done, say_refused
+from web.problems import too_many
+from web.throttles import PasswordThrottle
+
+
+@never_cache
+@form_view
+def team_page(request: HttpRequest) -> HttpResponse:
+    """Show the viewer's team; for its administrators the form that invites users, and open invitations."""
+    membership = membership_of(viewer_of(request))
+    if membership is None:
+        return render(request, "frontend/no_team.html")
+    team, may = membership.team, teams.may_administer(viewer_of(request), membership.team)
+    form = InvitationForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and not may:
+        raise PermissionDenied
+    made = form.store(lambda: _invite(request, team, form))
+    if made is not None:
+        return redirect("team")
+    context = {
+        "team": team,
+        "own": membership,
+        "may_administer": may,
+        "members": team.memberships.select_related("user"),
+        "roles": Role.choices,
+        "form": form,
+        "open": [(one, _link(request, one)) for one in invitations.open_invitations(team)] if may else [],
+    }
+    return render(request, "frontend/team.html", context, status=422 if form.is_bound else 200)
+
+
+@action_view
+def change_role(request: HttpRequest, number: int) -> HttpResponse:
+    """Give a member another role."""
+    team, member = _administered(request, number)
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        raise Http404
+    role = Role(form.cleaned_data["role"])
+
+    def act() -> str:
+        teams.change_role(team, member, role)
+        return f"{member.user.get_username()} is now {role.label.lower()}."
+
+    return _done(request, act)
+
+
+@action_view
+def remove(request: HttpRequest, number: int) -> HttpResponse:
+    """Remove a member; each may remove the own membership."""
+    own = membership_of(viewer_of(request))
+    team, member = (own.team, own) if own is not None and own.pk == number else _administered(request, number)
+
+    def act() -> str:
+        teams.remove_member(team, member)
+        return f"{member.user.get_username()} is no member any more."
+
+    return _done(request, act)
+
+
+@action_view
+def withdraw(request: HttpRequest, number: int) -> HttpResponse:
+    """Withdraw an invitation."""
+    own = membership_of(viewer_of(request))
+    if own is None or not teams.may_administer(viewer_of(request), own.team):
+        raise Http404
+    invitation = get_object_or_404(invitations.open_invitations(own.team), pk=number)
+
+    def act() -> str:
+        invitations.withdraw(invitation)
+        return "The invitation was withdrawn; its link is worth nothing."
+
+    return _done(request, act)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def accept(request: HttpRequest, text: str) -> HttpResponse:
+    """Show an invitation and accept it; who has no account makes one."""
+    try:
+        invitation = invitations.found(text)
+    except InvitationOver as error:
+        return render(request, "frontend/invitation.html", {"over": str(error)}, status=404)
+    if request.user.is_authenticated:
+        return _accept_signed_in(request, invitation, text)
+    form = AccountForm(request.POST if request.method == "POST" else None)
+    if form.is_bound:
+        throttle = PasswordThrottle()
+        if not throttle.allow_request(request, None):  # type: ignore[arg-type]  # of Django's request it reads the same
+            return too_many(request, "Too many accounts; try again a little later.", wait_s=throttle.wait() or 60.0)
+        if form.is_valid():
+            user = form.save()
+            try:
+                invitations.accept(text, user)
+            except AccountsError as error:
+                user.delete()
+                return render(request, "frontend/invitation.html", {"over": str(error)}, status=409)
+            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+            return redirect("team")
+    context = {"invitation": invitation, "form": form}
+    return render(request, "frontend/invitation.html", context, status=422 if form.is_bound else 200)
+
+
+def _accept_signed_in(request: HttpRequest, invitation: Invitation, text: str) -> HttpResponse:
+    if request.method != "POST":
+        return render(request, "frontend/invitation.html", {"invitation": invitation})
+    try:
+        team = invitations.accept(text, viewer_of(request))
+    except AccountsError as error:
+        say_refused(request, error)
+        return redirect("team")
+    return _done(request, lambda: f"You are a member of {team}.")
+
+
+def _invite(request: HttpRequest, team: Team, form: InvitationForm) -> Invitation:
+    given = form.cleaned_data
+    made = invitations.invite(
+        team, Role(given["role"]), days=given["days"], by=viewer_of(request), email=given.get("email", "")
+    )
+    if made.email:
+        invitations.send(made, _link(request, made))
+    return made
+
+
+def _link(request: HttpRequest, invitation: Invitation) -> str:
+    return request.build_absolute_uri(reverse("invitation", args=[invitation.link_text]))
+
+
+def _administered(request: HttpRequest, number: int) -> tuple[Team, Membership]:
+    """Return a membership of the viewer's team and the team; 404 unless the viewer administers it."""
+    own = membership_of(viewer_of(request))
+    if own is None or not teams.may_administer(viewer_of(request), own.team):
+        raise Http404
+    return own.team, get_object_or_404(own.team.memberships.select_related("user"), pk=number)
+
+
+def _done(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
+    say_done(request, act)
+    return redirect("team")

@@ -1,0 +1,329 @@
+"""Teams: what members see and do, by role; operators of single clusters; clusters restricted to teams; invitations."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from accounts import invitations, teams
+from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
+from accounts.rights import Rights, operates, rights_of, visible_clusters
+from accounts.tokens import NewToken, issue
+from auctions.engine import decision_queue
+from auctions.history import audit_publications
+from auctions.models import Bid, BidState, Market, Publication
+from auctions.readings import publications
+from cluster import clock
+from tests.auctions.worlds import body, make_cluster, make_market, make_operator, make_user, submit
+
+BASE = "/api/v1"
+LAB = f"{BASE}/clusters/lab"
+PAGES = "/markets/lab"
+
+
+def member(team: Team, name: str, role: Role) -> User:
+    user = make_user(name)
+    teams.add_member(team, user, role)
+    return user
+
+
+def again(user: User) -> User:
+    """The user as the next request reads it."""
+    return User.objects.get(pk=user.pk)
+
+
+def page_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def team(db: None) -> Team:
+    return teams.create_team("vision", "Vision")
+
+
+@pytest.fixture
+def members(team: Team) -> dict[Role, User]:
+    return {role: member(team, role.value, role) for role in Role}
+
+
+def decided(market: Market, owner: User) -> Bid:
+    bid = submit(market, owner, label="secret")
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    return bid
+
+
+def test_rights_take_one_query_and_agree_with_what_the_rows_say(market: Market, members: dict[Role, User]) -> None:
+    user = again(members[Role.OPERATOR])
+    with CaptureQueriesContext(connection) as asked:
+        rights = rights_of(user)
+        assert rights_of(user) is rights
+    assert len(asked) == 1
+    assert rights == Rights(team=Team.objects.get().pk, role=Role.OPERATOR)
+
+
+def test_a_bid_is_that_of_the_team_which_its_owner_had_then(
+    market: Market, team: Team, members: dict[Role, User]
+) -> None:
+    alone = make_user("alone")
+    before = submit(market, alone)
+    teams.add_member(team, alone, Role.BIDDER)
+    after = submit(market, again(alone))
+    assert (before.team_id, after.team_id) == (None, team.pk)
+    assert after.team_id == submit(market, members[Role.BIDDER]).team_id
+
+
+def test_members_see_the_bids_of_the_team_and_nobody_else_does(
+    market: Market, members: dict[Role, User], client_of: Callable[[User], APIClient]
+) -> None:
+    decided(market, members[Role.BIDDER])
+    other = make_user("other")
+    teams.add_member(teams.create_team("other", "Other"), other, Role.ADMINISTRATOR)
+    for user, code in [*((one, 200) for one in members.values()), (other, 404), (make_user("alone"), 404)]:
+        found = client_of(again(user))
+        assert found.get(f"{LAB}/bids/1").status_code == code
+        assert len(found.get(f"{LAB}/bids").json()["results"]) == (code == 200)
+        page = page_of(user)
+        assert page.get(f"{PAGES}/bids/1/").status_code == code
+        assert ("secret" in page.get(f"{PAGES}/bids/").text) == (code == 200)
+
+
+@pytest.mark.parametrize("by_page", [False, True])
+@pytest.mark.parametrize("role", Role)
+def test_operators_of_a_team_end_its_bids_and_others_do_not(
+    market: Market, members: dict[Role, User], client_of: Callable[[User], APIClient], role: Role, by_page: bool
+) -> None:
+    bid = decided(market, make_user("owner"))
+    Bid.objects.update(team=Team.objects.get())
+    may = role in (Role.OPERATOR, Role.ADMINISTRATOR)
+    if by_page:
+        page = page_of(members[role])
+        assert ("Cancel the job" in page.get(f"{PAGES}/bids/1/").text) == may
+        assert page.post(f"{PAGES}/bids/1/cancel/").status_code == (302 if may else 403)
+    else:
+        answer = client_of(again(members[role])).post(f"{LAB}/bids/1/cancel", {}, format="json")
+        assert answer.status_code == (200 if may else 403)
+    bid.refresh_from_db()
+    assert (bid.state == BidState.CANCELLED) == may
+
+
+@pytest.mark.parametrize("role", Role)
+def test_viewers_submit_nothing(market: Market, members: dict[Role, User], role: Role) -> None:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {issue(members[role], NewToken('script')).text}")
+    for path, sent in (("bids", body()), ("bids/bulk", {"bids": [body()]})):
+        answer = client.post(f"{LAB}/{path}", sent, format="json")
+        assert answer.status_code == (403 if role == Role.VIEWER else 202)
+    assert client.post(f"{LAB}/quotes", body(), format="json").status_code == 200
+    form = {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant", "label": "", "key": "k"}
+    page = page_of(members[role]).post(f"{PAGES}/submit/", form)
+    assert ("Viewers of a team submit no bids." in page.text) == (role == Role.VIEWER)
+    assert Bid.objects.count() == (0 if role == Role.VIEWER else 3)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_operators_of_the_operating_team_operate_that_cluster_alone(
+    market: Market, team: Team, members: dict[Role, User], client_of: Callable[[User], APIClient], role: Role
+) -> None:
+    elsewhere = make_market(make_cluster("elsewhere"))
+    decided(market, make_user("stranger"))
+    teams.change_cluster_teams(market.cluster, operated_by=team, is_restricted=False, teams=[])
+    may = role in (Role.OPERATOR, Role.ADMINISTRATOR)
+    user = again(members[role])
+    assert (operates(user, market.cluster), operates(user, elsewhere.cluster)) == (may, False)
+    client, page = client_of(user), page_of(user)
+    assert client.get(f"{LAB}/servers").status_code == (200 if may else 403)
+    assert client.get(f"{BASE}/clusters/elsewhere/servers").status_code == 403
+    assert client.get(f"{LAB}/bids/1").status_code == (200 if may else 404)
+    assert page.get(f"{PAGES}/servers/").status_code == (200 if may else 404)
+    assert page.get("/markets/elsewhere/servers/").status_code == 404
+    assert (f'href="{PAGES}/servers/"' in page.get(f"{PAGES}/").text) == may
+    assert page.get("/admin/", follow=True).status_code == 403
+    small = APIClient()
+    small.credentials(HTTP_AUTHORIZATION=f"Token {issue(user, NewToken('small', 'bid')).text}")
+    assert small.get(f"{LAB}/servers").status_code == 403
+
+
+def test_a_restricted_cluster_does_not_exist_for_others(
+    market: Market, team: Team, members: dict[Role, User], client_of: Callable[[User], APIClient]
+) -> None:
+    alone, bidder, olga = make_user("alone"), members[Role.BIDDER], make_operator()
+    assert submit(market, alone).sequence == 1
+    teams.change_cluster_teams(market.cluster, operated_by=None, is_restricted=True, teams=[team])
+    for user, may in ((alone, False), (bidder, True), (olga, True)):
+        client, page = APIClient(), page_of(user)
+        client.credentials(HTTP_AUTHORIZATION=f"Token {issue(user, NewToken('script')).text}")
+        code = 200 if may else 404
+        for path in ("", "/bids", "/summary", "/prices", "/bids/1/schedule"):
+            expected = 404 if path == "/bids/1/schedule" else code
+            assert client.get(f"{LAB}{path}").status_code == expected, path
+        assert client.post(f"{LAB}/quotes", body(), format="json").status_code == code
+        answer = client.post(f"{LAB}/bids", body(), format="json")
+        assert answer.status_code == (202 if may else 404), answer.content
+        assert len(client.get(f"{BASE}/clusters").json()["results"]) == may
+        for path in ("", "bids/", "submit/", "version", "tiles.json", "events", "figures/prices.json", "compiling"):
+            assert page.get(f"{PAGES}/{path}").status_code == (204 if path == "events" else code), path
+        assert ("/markets/lab/" in page.get("/").text) == may
+        asked = {"name": "n", "scope": "bid", "cluster": "lab"}
+        assert client.post(f"{BASE}/tokens", asked, format="json").status_code == (201 if may else 400)
+    ClusterTeams.objects.all().delete()
+    teams.noted(market.cluster)
+    assert submit(market, again(alone)).sequence == 4
+
+
+def test_what_is_planned_or_simulated_on_a_restricted_cluster_is_refused(
+    market: Market, client_of: Callable[[User], APIClient]
+) -> None:
+    from studies.split_learning.api.examples import DESCRIBED
+
+    teams.change_cluster_teams(market.cluster, operated_by=None, is_restricted=True, teams=[])
+    client = client_of(make_user("alone"))
+    helpers = [{**one, "name": name} for one, name in zip(DESCRIBED["helpers"], ("edge-0", "edge-1"), strict=False)]
+    asked = {"profile": {**DESCRIBED, "helpers": helpers}, "cluster": "lab"}
+    answer = client.post(f"{BASE}/plans", asked, format="json")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "cluster"), answer.content
+    assert not visible_clusters(make_user("other")).exists()
+
+
+def test_a_team_counts_as_one_owner_of_published_sums(market: Market, team: Team) -> None:
+    owners = [make_user(f"owner-{i}") for i in range(publications.LEAST_OWNERS)]
+    for owner in owners[:2]:
+        teams.add_member(team, owner, Role.BIDDER)
+    for owner in owners:
+        decided(market, again(owner))
+    market.refresh_from_db()
+    assert publications.publish(market) is None
+    decided(market, make_user("one more"))
+    market.refresh_from_db()
+    assert publications.publish(market) is not None
+    assert audit_publications.figures_match(market) == []
+    Bid.objects.filter(owner=owners[2]).update(team=team)
+    assert Publication.objects.exists()
+    assert len(audit_publications.figures_match(market)) == 1
+
+
+def test_the_last_administrator_stays(team: Team, members: dict[Role, User], client_of: Any) -> None:
+    client = client_of(members[Role.ADMINISTRATOR])
+    path = f"{BASE}/teams/vision/members"
+    assert client.put(f"{path}/administrator", {"role": "viewer"}, format="json").status_code == 409
+    assert client.delete(f"{path}/administrator").status_code == 409
+    assert client.put(f"{path}/bidder", {"role": "administrator"}, format="json").status_code == 200
+    assert client.delete(f"{path}/administrator").status_code == 204
+    assert set(team.memberships.values_list("role", flat=True)) == {"viewer", "operator", "administrator"}
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.BIDDER, Role.OPERATOR, None])
+def test_only_administrators_change_members_and_invite(
+    team: Team, members: dict[Role, User], client_of: Any, role: Role | None
+) -> None:
+    user = make_user("stranger") if role is None else again(members[role])
+    client, page, code = client_of(user), page_of(user), 404 if role is None else 403
+    rows = list(Membership.objects.values())
+    path = f"{BASE}/teams/vision"
+    assert client.put(f"{path}/members/bidder", {"role": "administrator"}, format="json").status_code == code
+    assert client.delete(f"{path}/members/administrator").status_code == code
+    assert client.get(f"{path}/invitations").status_code == code
+    assert client.post(f"{path}/invitations", {"role": "administrator"}, format="json").status_code == code
+    other = Membership.objects.get(role=Role.ADMINISTRATOR).pk
+    for deed, data in (("role", {"role": "viewer"}), ("remove", {})):
+        assert page.post(f"/account/team/members/{other}/{deed}/", data).status_code == 404
+    sent = page.post("/account/team/", {"role": "administrator", "days": "7"})
+    assert sent.status_code == (200 if role is None else 403)
+    assert list(Membership.objects.values()) == rows
+    assert not Invitation.objects.exists()
+
+
+def test_an_invitation_is_accepted_once_by_a_user_who_has_the_link(
+    team: Team, members: dict[Role, User], client_of: Any
+) -> None:
+    client = client_of(members[Role.ADMINISTRATOR])
+    made = client.post(f"{BASE}/teams/vision/invitations", {"role": "bidder"}, format="json").json()
+    assert [row["id"] for row in client.get(f"{BASE}/teams/vision/invitations").json()["results"]] == [made["id"]]
+    sent = {"invitation": made["invitation"]}
+    for user, code in (("first", 200), ("second", 404)):
+        assert client_of(make_user(user)).post(f"{BASE}/invitations/accept", sent, format="json").status_code == code
+    assert Membership.objects.get(user__username="first").role == Role.BIDDER
+    wrong = client_of(make_user("third")).post(f"{BASE}/invitations/accept", {"invitation": "1:x"}, format="json")
+    assert (wrong.status_code, wrong.json()["detail"]) == (404, "This is not the link of an invitation.")
+
+
+def test_an_invitation_ends_by_time_and_by_its_withdrawal(
+    team: Team, members: dict[Role, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by, page = members[Role.ADMINISTRATOR], Client()
+    old, gone = (invitations.invite(team, Role.VIEWER, days=1, by=by) for _ in range(2))
+    page_of(by).post(f"/account/team/invitations/{gone.pk}/withdraw/")
+    assert "was withdrawn" in page.get(f"/invitations/{gone.link_text}/").text
+    later = clock.now() + timedelta(days=1)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    answer = page.get(f"/invitations/{old.link_text}/")
+    assert (answer.status_code, "has expired" in answer.text) == (404, True)
+
+
+def test_who_has_no_account_makes_one_with_the_link(team: Team, members: dict[Role, User]) -> None:
+    by = members[Role.ADMINISTRATOR]
+    page_of(by).post("/account/team/", {"role": "bidder", "days": "7"})
+    shown = page_of(by).get("/account/team/").text
+    link = f"/invitations/{Invitation.objects.get().link_text}/"
+    assert link in shown
+    page = Client()
+    assert page.post(link, {"username": "new", "password1": "1234", "password2": "1234"}).status_code == 422
+    data = {"username": "new", "password1": "correct horse battery", "password2": "correct horse battery"}
+    assert page.post(link, data).headers["Location"] == "/account/team/"
+    assert "Vision" in page.get("/account/team/").text
+    assert Membership.objects.get(user__username="new").role == Role.BIDDER
+    assert Client().get(link).status_code == 404
+
+
+def test_a_member_of_another_team_cannot_join(team: Team, members: dict[Role, User]) -> None:
+    made = invitations.invite(team, Role.BIDDER, days=7, by=members[Role.ADMINISTRATOR])
+    other = make_user("other")
+    teams.add_member(teams.create_team("other", "Other"), other, Role.BIDDER)
+    answer = page_of(other).post(f"/invitations/{made.link_text}/", follow=True)
+    assert "is a member of a team already" in answer.text
+    assert invitations.open_invitations(team).count() == 1
+
+
+def test_an_invitation_is_sent_where_a_server_is_configured(
+    team: Team, members: dict[Role, User], settings: Any, mailoutbox: Any
+) -> None:
+    page = page_of(members[Role.ADMINISTRATOR])
+    data = {"role": "bidder", "days": "7", "email": "new@example.org"}
+    page.post("/account/team/", data)
+    assert not mailoutbox, "no server is configured: the form has no such field"
+    settings.EMAIL_HOST = "mail.example.org"
+    page.post("/account/team/", data)
+    sent = Invitation.objects.get(email="new@example.org")
+    assert [mail.to for mail in mailoutbox] == [["new@example.org"]]
+    assert sent.link_text in mailoutbox[0].body
+
+
+def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, client_of: Any) -> None:
+    make_user("alice")
+    olga, stranger = client_of(make_operator()), client_of(make_user("stranger"))
+    asked = {"name": "vision", "title": "Vision", "administrator": "alice"}
+    assert stranger.post(f"{BASE}/teams", asked, format="json").status_code == 403
+    assert olga.post(f"{BASE}/teams", asked, format="json").status_code == 201
+    assert olga.post(f"{BASE}/teams", asked, format="json").status_code == 400
+    assert olga.post(f"{BASE}/teams", {**asked, "name": "two"}, format="json").status_code == 409
+    assert not Team.objects.filter(name="two").exists()
+    change = {"operated_by": "vision", "is_restricted": True, "teams": ["vision"]}
+    assert stranger.put(f"{LAB}/teams", change, format="json").status_code == 403
+    assert olga.put(f"{LAB}/teams", change, format="json").json() == change
+    assert client_of(again(User.objects.get(username="stranger"))).get(f"{LAB}/teams").status_code == 404
+    alice = client_of(again(User.objects.get(username="alice")))
+    assert alice.get(f"{LAB}/teams").json() == change
+    assert alice.put(f"{LAB}/teams", change, format="json").status_code == 403
+    wrong = olga.put(f"{LAB}/teams", {**change, "teams": ["none"]}, format="json")
+    assert [row["field"] for row in wrong.json()["errors"]] == ["teams[0]"]
+    page = page_of(make_operator("olivia"))
+    for path in ("team", "clusterteams"):
+        assert page.get(f"/admin/accounts/{path}/").status_code == 200

@@ -1,0 +1,52 @@
+"""Passwords are changed by their users, and reset by e-mail where a server is configured."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+NEW = "another horse battery"
+
+
+@pytest.fixture
+def bob(db: None) -> User:
+    return User.objects.create_user("bob", "bob@example.org", "correct horse")
+
+
+def test_a_password_is_changed_by_who_knows_it(bob: User) -> None:
+    client = Client()
+    client.force_login(bob)
+    data = {"old_password": "a guess", "new_password1": NEW, "new_password2": NEW}
+    assert "incorrectly" in client.post("/account/password/", data).text
+    assert client.post("/account/password/", {**data, "old_password": "correct horse"}).status_code == 302
+    bob.refresh_from_db()
+    assert bob.check_password(NEW)
+    assert client.get("/account/tokens/").status_code == 200, "still logged in"
+    assert Client().get("/account/password/").status_code == 302
+
+
+def test_without_a_server_no_page_resets_a_password(bob: User, mailoutbox: Any) -> None:
+    client = Client()
+    assert "Forgotten" not in client.get("/login/").text
+    for path in ("/password/reset/", "/password/reset/MQ/token/"):
+        assert client.get(path).status_code == 404
+        assert client.post(path, {"email": "bob@example.org"}).status_code == 404
+    assert not mailoutbox
+
+
+def test_a_link_that_is_sent_sets_a_password_once(bob: User, mailoutbox: Any, settings: Any) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    client = Client()
+    assert "Forgotten" in client.get("/login/").text
+    pages = [client.post("/password/reset/", {"email": one}, follow=True).text for one in ("no@example.org", bob.email)]
+    assert all("If there is an account" in page for page in pages)
+    assert len(mailoutbox) == 1
+    link = re.search(r"http://testserver(/password/reset/\S+)", mailoutbox[0].body)
+    assert link
+    form = client.get(link[1], follow=True)
+    client.post(form.redirect_chain[-1][0], {"new_password1": NEW, "new_password2": NEW})
+    bob.refresh_from_db()
+    assert bob.check_password(NEW)
+    assert "used already" in Client().get(link[1]).text
