@@ -15,6 +15,7 @@ from rest_framework.exceptions import ValidationError
 
 from auctions.domain import programs
 from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.standing_rule import RULE
 from auctions.domain.utilities import SECONDS_AFTER_ARRIVAL, UTILITIES
 from cluster.database.prepared import Prepared
 from cluster.models import (
@@ -33,7 +34,6 @@ from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_MONEY, check_number, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
-from scheduling.policies.standing import StandingRule
 from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of, problem_of
 from web.schema import Schema, named
 
@@ -59,8 +59,6 @@ VALUE_KEYS: Final = {
 """Key that states the value of a completion, by the objective of the policy in force."""
 DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
 """Default values by objective: the weight, where it is displayed but not used."""
-TURNS: Final = StandingRule()
-"""The rule of live markets, `auctions.engine.standing.RULE`. This package may not import it; a test compares both."""
 _PROFILE = Prepared(lambda cluster, name: ModelProfile.objects.filter(cluster=cluster, name=name), int, str)
 _STEP_TIMES = Prepared(
     lambda profile: StepTime.objects.filter(profile=profile).values_list(
@@ -221,7 +219,7 @@ class BidIn(Schema):
         LARGEST_SECONDS,
         required=False,
         help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier."
-        f" At least {TURNS.every} slots, because standing bids are tried again every {TURNS.every} slots.",
+        f" At least {RULE.every} slots, because standing bids are tried again every {RULE.every} slots.",
     )
     utility = OneOf(
         "form",
@@ -249,7 +247,7 @@ class BidIn(Schema):
 
     def validate_standing_until_s(self, stated: float) -> float:
         """Refuse a time before the first turn at which any bid is tried again: such a bid would never stand."""
-        least = TURNS.every * self._bids.snapshot.slot_seconds
+        least = RULE.every * self._bids.snapshot.slot_seconds
         try:
             return check_number("", stated, low=least)
         except InvalidField as error:

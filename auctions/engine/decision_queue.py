@@ -22,6 +22,7 @@ from django.db import connection, transaction
 from auctions.domain import waking
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
+from auctions.domain.standing_rule import RULE
 from auctions.engine import outcomes, standing
 from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
@@ -135,11 +136,11 @@ def _decide(
         except PolicyFailed as error:
             failed = error
             break
-        stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, standing.RULE)
+        stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, RULE)
         if stands_until is None:
             made.add(bid, one)
         else:
-            made.add_standing(bid, one, until=stands_until, rule=standing.RULE.to_json())
+            made.add_standing(bid, one, until=stands_until, rule=RULE.to_json())
         decided += 1
         if perf_counter() > until:
             break

@@ -21,6 +21,7 @@ from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed
+from auctions.domain.standing_rule import RULE
 from auctions.engine import outcomes
 from auctions.engine.decide import Made, decide_again
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
@@ -33,8 +34,6 @@ from scheduling.policies.base import Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.standing import StandingBid, StandingRule, stands, turns
 
-RULE: Final = StandingRule()
-"""The rule of live markets. Each turn records it, for replays after it has changed."""
 ENDED_AT_ONCE: Final = 200
 """Largest number of standing bids that end when a slot begins; others end when later slots begin."""
 
@@ -107,6 +106,7 @@ def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, 
     stated = request.get("standing_until_s")
     wanted = None if stated is None else core.arrival + int(stated // snapshot.slot_seconds)
     until = rule.until(core, horizon=snapshot.horizon, wanted=wanted)
+    # Its end does not depend on its owner.
     one = StandingBid(number=int(core.id), bid=core, tried=now, until=until, owner=0)
     # Utilities never rise, so there is a first slot in which it has ended.
     last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)

@@ -12,6 +12,7 @@ from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
+from auctions.domain.standing_rule import RULE
 from auctions.engine import intake, standing
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
@@ -125,7 +126,7 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
         core=core,
         snapshot=book.snapshot,
         policy=book.policy,
-        stands_until=standing.last_slot(resolved, core, book, made.decision, standing.RULE),
+        stands_until=standing.last_slot(resolved, core, book, made.decision, RULE),
     )
 
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
+from auctions.domain.standing_rule import RULE
 from auctions.engine import standing
 from auctions.engine.standing import Candidate, Try, Turn
 from auctions.models import Bid
@@ -40,7 +41,7 @@ class Standing:
 class StandingBids:
     """The bids that stand between two events, by sequence number."""
 
-    def __init__(self, rule: StandingRule = standing.RULE) -> None:
+    def __init__(self, rule: StandingRule = RULE) -> None:
         self.rule = rule
         """The rule of the last turn."""
         self._bids: dict[int, Standing] = {}

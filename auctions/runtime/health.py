@@ -107,8 +107,13 @@ def _disk() -> str:
     return ""
 
 
+def broker() -> Redis:
+    """Return a client of the broker that waits no longer than `BROKER_S`; its user closes it."""
+    return Redis.from_url(settings.REDIS_URL, socket_timeout=BROKER_S, socket_connect_timeout=BROKER_S)
+
+
 def _broker() -> str:
-    client = Redis.from_url(settings.REDIS_URL, socket_timeout=BROKER_S, socket_connect_timeout=BROKER_S)
+    client = broker()
     try:
         client.ping()
     except (RedisError, OSError):

@@ -17,7 +17,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from redis import Redis
 from redis.exceptions import RedisError
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission, IsAuthenticated
@@ -98,8 +97,7 @@ def _broker() -> Iterator[Metric]:
     tasks = GaugeMetricFamily(
         "shadowprice_broker_tasks", "Tasks that wait in the broker for a worker.", labels=["queue"]
     )
-    wait_s = health.BROKER_S
-    client = Redis.from_url(settings.REDIS_URL, socket_timeout=wait_s, socket_connect_timeout=wait_s)
+    client = health.broker()
     try:
         for queue in settings.QUEUES:
             tasks.add_metric([queue], int(client.llen(queue)))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.market_on_traces.contenders import MARKETS, Contender
+from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.idle import IdleGpus
 from benchmarks.market_on_traces.workloads import FAMILIES, Workload, make_workload, own_sources
 from scheduling.kernels import warm_up
@@ -20,6 +20,8 @@ from studies.workloads.simulation.outcome import outcome_of
 from studies.workloads.simulation.replay import run_trace
 
 LOADS = (1.0, 2.0, 4.0)
+SOLD_BY = ("dps", "completions")
+"""Markets without servers of their own for parameter servers, as OASiS has them."""
 JOBS = 100
 
 
@@ -37,7 +39,7 @@ def lines(jobs: int) -> Iterator[str]:
     """Yield the rows of a table in Markdown."""
     yield f"| market | values | {' | '.join(f'load {load:g}: mean (most)' for load in LOADS)} |"
     yield f"| --- | --- |{' --- |' * len(LOADS)}"
-    for market in ("dps", "completions"):
+    for market in SOLD_BY:
         for family in FAMILIES:
             cells = []
             for load in LOADS:
@@ -53,10 +55,10 @@ def unsold(work: Workload, market: str) -> float:
     Raises
     ------
     ValueError
-        If the market is OASiS, which has parameter servers on servers of their own, or none at all.
+        If it is none of `SOLD_BY`.
     """
-    if market not in MARKETS or market == "oasis":
-        raise ValueError(f"market: expected dps or completions, got {market!r}")
+    if market not in SOLD_BY:
+        raise ValueError(f"market: expected {' or '.join(SOLD_BY)}, got {market!r}")
     contender = Contender(market, market, {}, StandingRule())
     run, _ = run_trace(work.traced, contender.make(), work.inventory, work.plan, standing=contender.standing)
     idle = IdleGpus(run, work.traced, work.inventory, slot_s=work.plan.slot_s)

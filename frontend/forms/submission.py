@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 
 from auctions.domain.bid_check import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
+from auctions.domain.standing_rule import RULE
 from auctions.domain.utilities import UTILITIES
-from auctions.engine.standing import RULE
 from cluster.models import Cluster, ModelProfile
 from execution.programs import open_names
 from frontend.forms.base import ArgumentsField, PageForm

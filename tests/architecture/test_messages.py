@@ -8,19 +8,9 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from tests.architecture.test_names import ROOMS
+
 ROOT: Final = Path(__file__).parents[2]
-ROOMS: Final = (
-    "accounts",
-    "auctions",
-    "cluster",
-    "config",
-    "demo",
-    "execution",
-    "frontend",
-    "scheduling",
-    "studies",
-    "web",
-)
 MESSAGE: Final = {
     "ArgumentTypeError": 0,
     "CommandError": 0,

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from auctions.counterfactual.alternatives import alternatives_of
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
-from auctions.domain import bid_check
 from auctions.domain.errors import WrongState
 from auctions.domain.policy_errors import policy_errors
+from auctions.domain.standing_rule import RULE
 from auctions.engine import decide, decision_queue, standing
 from auctions.engine.decide import decide_again
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
@@ -241,7 +241,7 @@ def test_bids_have_their_turns_by_last_try_and_arrival_and_no_more_than_the_rule
     market: Market, alice: User, bob: User
 ) -> None:
     filled(market, alice)
-    most = standing.RULE.each
+    most = RULE.each
     values = np.random.default_rng(5).permutation(most + 3) + 20.0
     bids = [stands(market, bob, float(value)) for value in values]
     pass_to(market, 8)
@@ -258,14 +258,14 @@ def test_many_bids_of_one_owner_neither_delay_those_of_another_nor_are_counted_i
     market: Market, alice: User, bob: User
 ) -> None:
     filled(market, alice)
-    flood = [stands(market, bob, 1.0) for _ in range(3 * standing.RULE.each)]
+    flood = [stands(market, bob, 1.0) for _ in range(3 * RULE.each)]
     late = stands(market, alice)
     pass_to(market, 4)
     late.refresh_from_db()
     assert (late.tries, late.tried_slot) == (1, 4)
     for bid in flood:
         bid.refresh_from_db()
-    assert sum(bid.tries for bid in flood) == standing.RULE.each
+    assert sum(bid.tries for bid in flood) == RULE.each
     assert_sound(market)
 
 
@@ -282,7 +282,7 @@ def test_a_turn_of_many_standing_bids_takes_two_queries_more_than_a_slot_without
         with CaptureQueriesContext(connection) as asked:
             pass_slots(market.pk)
         counts.append(len(asked))
-    assert Bid.objects.filter(tries=1).count() == standing.RULE.each
+    assert Bid.objects.filter(tries=1).count() == RULE.each
     assert counts[1] <= counts[0] + 2, "the bids whose turn it is, and their tries"
 
 
@@ -451,7 +451,6 @@ def test_a_bid_that_is_to_be_tried_no_longer_than_until_its_first_turn_is_refuse
     market: Market, alice: User, bob: User
 ) -> None:
     filled(market, alice)
-    assert bid_check.TURNS == standing.RULE
     with pytest.raises(InvalidField, match=r"expected .*400.*, got 390") as caught:
         decided(market, bob, 50.0, standing=True, standing_until_s=3.9 * SLOT_S)
     assert caught.value.field == "standing_until_s"
@@ -661,7 +660,7 @@ def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> N
     bids = list(Bid.objects.order_by("sequence"))
     snapshot = book.private_copy(market, now=end).snapshot
     policy = make_policy("dps", {**PRICED, **prices})
-    run = Simulation(policy, RunningBook(Ledger(snapshot.inventory, start=0, slots=HORIZON)), rule=standing.RULE)
+    run = Simulation(policy, RunningBook(Ledger(snapshot.inventory, start=0, slots=HORIZON)), rule=RULE)
     for bid in bids:
         run.advance(bid.arrival_slot)
         run.arrive(CoreBid.from_json(bid.core_bid))

@@ -11,17 +11,14 @@ from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
-from tests.studies.plans.here import compute_here
+from tests.studies.plans.here import completed_plan, compute_here
 
 FORM = {"label": "after lunch", "seconds": "5"}
 
 
 @pytest.fixture
 def done(alice: User) -> Plan:
-    plan = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
-    assert compute_here()
-    plan.refresh_from_db()
-    return plan
+    return completed_plan(alice)
 
 
 def sent(client: Client, plan: Plan, **changes: Any) -> Any:

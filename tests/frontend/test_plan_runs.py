@@ -10,14 +10,11 @@ from frontend.figures import plan_run
 from frontend.figures.plan_gantt import LARGEST_BARS
 from studies.background.models import JobState
 from studies.models import Plan, PlanRun
-from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.readings import Piece, names
-from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.runs.readings import MeasuredPiece
 from studies.split_learning.runs.requests import PlanRunRequest, submit_run
 from tests.auctions.worlds import make_cluster
-from tests.studies.plans.here import compute_here, ran
+from tests.studies.plans.here import completed_plan, ran
 
 FORM = {"cluster": "lab", "slot_s": "0.1", "batches": "2"}
 
@@ -31,10 +28,7 @@ def lab(db: None) -> Cluster:
 
 @pytest.fixture
 def done(alice: User) -> Plan:
-    plan = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
-    assert compute_here()
-    plan.refresh_from_db()
-    return plan
+    return completed_plan(alice)
 
 
 def page(plan: Plan, more: str = "") -> str:

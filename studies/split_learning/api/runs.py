@@ -9,20 +9,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from studies.background import states
-from studies.background.creating import IdempotencyKey, create_once
-from studies.background.models import OPEN
 from studies.job_tables import PLAN_RUNS
 from studies.models import PlanRun
-from studies.split_learning.api.base import plan_found
+from studies.split_learning.api.base import created_once, plan_found
 from studies.split_learning.runs import readings
 from studies.split_learning.runs.requests import PlanRunIn, PlanRunRequest, submit_run
 from studies.split_learning.schemas.runs import PlanRunOut, PlanRunPage
 from web.csv_files import CsvView, csv_file
-from web.headers import idempotency_key, submitted, wait_s
 from web.openapi import CSV, KEY, PAGES, READ, REPLAYED, WAITED, WRITE, describe, location, prefer
 from web.pagination import page_of
 from web.views import ApiView, no_body, one_of, user_of
-from web.waiting import wait_until_settled
 
 EXAMPLE: Final = {"cluster": "demo-training", "slot_s": 0.05, "batches": 3}
 
@@ -52,19 +48,13 @@ class PlanRuns(ApiView):
         has ended. 400 for a cluster that runs no plans, and 409 while there is no plan.
         """
         body, owner, found = dict(request.data), user_of(request), plan_found(request, plan)
-        key, wait = IdempotencyKey.of(idempotency_key(request), {"plan": plan, **body}), wait_s(request)
-        made = create_once(PlanRun, owner, key, lambda: submit_run(owner, found, PlanRunRequest.from_json(body), key))
-        run, number = made.row, made.row.pk
-        try:
-            waited = wait is not None and wait_until_settled(run, wait, waiting=OPEN)
-        except PlanRun.DoesNotExist:
-            raise Http404(f"Run {number} was deleted.") from None
-        return submitted(
-            PlanRunOut.write(run),
-            status=202 if run.state in OPEN else 201 if made.created else 200,
-            location=reverse("api-plan-run", args=[run.plan_id, number]),
-            waited=wait if waited else None,
-            repeated=not made.created,
+        return created_once(
+            request,
+            PlanRun,
+            {"plan": plan, **body},
+            lambda key: submit_run(owner, found, PlanRunRequest.from_json(body), key),
+            PlanRunOut,
+            lambda run: reverse("api-plan-run", args=[run.plan_id, run.pk]),
         )
 
 

@@ -3,16 +3,29 @@
 from threading import Event
 from typing import Any
 
+from django.contrib.auth.models import User
+
 from cluster.models import Cluster
 from studies.background import states
 from studies.background.models import JobState
 from studies.background.processes import conclude
 from studies.job_tables import PLANS
 from studies.models import Plan, PlanRun
+from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.child import answer
 from studies.split_learning.plans.computing import PlanProgress, order_of
+from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.readings import clients_of
+from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.runs.requests import PlanRunRequest, submit_run
+
+
+def completed_plan(owner: User) -> Plan:
+    """A plan of the smallest instance, computed."""
+    plan = submit_plan(owner, PlanRequest.from_json({"instance": TINY}))
+    assert compute_here()
+    plan.refresh_from_db()
+    return plan
 
 
 def compute_here() -> bool:
