@@ -55,7 +55,7 @@ def unsold(work: Workload, market: str) -> float:
     Raises
     ------
     ValueError
-        If it is none of `SOLD_BY`.
+        If `market` is not one of `SOLD_BY`.
     """
     if market not in SOLD_BY:
         raise ValueError(f"market: expected {' or '.join(SOLD_BY)}, got {market!r}")

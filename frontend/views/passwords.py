@@ -1,5 +1,6 @@
 """Pages of passwords, by Django's own views: change one's own, and reset it by e-mail where a server is configured."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -19,6 +20,8 @@ from web.throttles import PasswordThrottle
 
 class _Limited(views.PasswordContextMixin):
     """Limits requests that hash a password, or send an e-mail, as logins are."""
+
+    http_method_names: Sequence[str] = ["get", "head", "post", "options"]
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Answer one of these requests of an address at a time, and a limited number a minute."""

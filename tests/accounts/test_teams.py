@@ -16,7 +16,7 @@ from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
 from accounts.rights import Rights, operates, rights_of, visible_clusters
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
-from auctions.history import audit_publications
+from auctions.history.audit_pass import EventPass
 from auctions.models import Bid, BidState, Market, Publication
 from auctions.readings import publications
 from cluster import clock
@@ -204,10 +204,10 @@ def test_a_team_counts_as_one_owner_of_published_sums(market: Market, team: Team
     decided(market, make_user("one more"))
     market.refresh_from_db()
     assert publications.publish(market) is not None
-    assert audit_publications.figures_match(market) == []
+    assert EventPass(market).publications.found() == []
     Bid.objects.filter(owner=owners[2]).update(team=team)
     assert Publication.objects.exists()
-    assert len(audit_publications.figures_match(market)) == 1
+    assert len(EventPass(market).publications.found()) == 1
 
 
 def test_the_last_administrator_stays(team: Team, members: dict[Role, User], client_of: Any) -> None:
