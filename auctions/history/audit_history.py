@@ -75,6 +75,8 @@ class RecordedStates:
         """State of each bid, by its key."""
         self._going: dict[int, _Going] = {}
         """The jobs that are planned or running."""
+        self._stood: set[int] = set()
+        """Keys of the bids that have stood."""
         self._ended: set[int] = set()
         """Keys of the bids whose jobs an event ended before their last slot."""
         first = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("version").first()
@@ -169,6 +171,7 @@ class RecordedStates:
             case EventKind.STANDING | EventKind.ADMITTED | EventKind.REJECTED:
                 right = self._fits(event, bid, state)
                 self._states[bid.pk] = BidState(event.kind) if event.kind != EventKind.ADMITTED else BidState.PLANNED
+                self._stood |= {bid.pk} if event.kind == EventKind.STANDING else set()
                 if event.kind == EventKind.ADMITTED:
                     self._grant(grants.all[bid.pk], bid.pk)
             case EventKind.WITHDRAWN:
@@ -179,7 +182,7 @@ class RecordedStates:
                 self._states[bid.pk] = BidState.QUARANTINED
             case EventKind.RETRIED:
                 right = state == BidState.QUARANTINED
-                self._states[bid.pk] = BidState.SUBMITTED if bid.stands_until is None else BidState.STANDING
+                self._states[bid.pk] = BidState.STANDING if bid.pk in self._stood else BidState.SUBMITTED
             case _:  # cancelled, failed or completed early
                 before = (BidState.RUNNING,) if event.kind == EventKind.COMPLETED else GOING
                 right = state in before and bid.ended_slot == event.slot

@@ -19,6 +19,8 @@ class _Sums:
     admitted: int = 0
     rejected: set[int | None] = field(default_factory=set)
     """Keys of the bids that were rejected; standing ones count, too."""
+    stood: set[int] = field(default_factory=set)
+    """Keys of the bids that have stood."""
     revenue: float = 0.0
     values: dict[int, float] = field(default_factory=dict)
     """Value of each admitted job that was not cancelled and did not fail, by the bid's key."""
@@ -32,9 +34,11 @@ class _Sums:
             return
         if event.kind in (EventKind.REJECTED, EventKind.STANDING):
             self.rejected.add(bid.pk)
+        if event.kind == EventKind.STANDING:
+            self.stood.add(bid.pk)
         if event.kind in (EventKind.ADMITTED, EventKind.WITHDRAWN, EventKind.QUARANTINED):
             self.rejected.discard(bid.pk)
-        if event.kind == EventKind.RETRIED and bid.stands_until is not None:
+        if event.kind == EventKind.RETRIED and bid.pk in self.stood:
             self.rejected.add(bid.pk)
         if event.kind == EventKind.ADMITTED:
             self.admitted += 1

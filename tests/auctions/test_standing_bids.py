@@ -56,6 +56,7 @@ from tests.auctions.counterfactual.assertions import (
     assert_stands_on_rows_as_on_events,
     assert_the_same_policy_changes_nothing,
 )
+from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_market, make_operator, make_user, set_time, submit
 from tests.draws import fresh_seed, some
 
@@ -671,3 +672,19 @@ def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> N
         assert found.admitted == expected.admitted, bid
         if found.admitted:
             assert found == expected
+
+
+def test_a_bid_that_was_quarantined_and_put_back_before_it_stood_is_no_finding(
+    market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch)
+    filled(market, bob)
+    change_policy(market, name="faulty_dps", parameters=PRICES, by=None)
+    bid = decided(market, alice, UNLUCKY, standing=True)
+    assert bid.state == BidState.QUARANTINED
+    change_policy(market, name="dps", parameters=PRICES, by=None)
+    retry_bid(bid)
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == BidState.STANDING
+    assert_sound(market)

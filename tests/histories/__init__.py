@@ -1,0 +1,1 @@
+"""Histories of small markets under a virtual clock, with faults that follow from a seed."""
