@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
 from accounts.models import Team
+from cluster.database.compact import CompactJSONField, CompactTextField
 from cluster.database.prepared import Prepared
 from cluster.models import Cluster
 from scheduling.policies.base import Policy
@@ -110,7 +111,8 @@ TERMINAL: Final = frozenset(
 class Bid(models.Model):
     """A request to train one job. `sequence` is its place in the decision queue, assigned under the market's lock."""
 
-    market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
+    market = models.ForeignKey(Market, models.PROTECT, related_name="bids", db_index=False)
+    """It has no index of its own: those of `Meta` begin with it."""
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
     team = models.ForeignKey(Team, models.PROTECT, null=True, related_name="bids")
     """The owner's team when it was submitted: its members see the bid. None if the owner had none."""
@@ -124,11 +126,11 @@ class Bid(models.Model):
     submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
     arrival_slot = models.BigIntegerField()
     body = models.JSONField(help_text="The request as it was sent, in seconds, MB and Mbit/s.")
-    resolved_request = models.JSONField(
+    resolved_request = CompactJSONField(
         help_text="The request with the data of the model's profile; it refers to servers and machine types by name,"
         " so it stays valid if the inventory changes."
     )
-    core_bid = models.JSONField(
+    core_bid = CompactJSONField(
         help_text="The bid as the policy reads it, in slots and exact rationals, by position in the inventory."
     )
     inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory to which `core_bid` refers.")
@@ -262,7 +264,7 @@ class _Receipt(models.Model):
     standalone_value = models.FloatField(
         help_text="Standalone value: the bid's term in the zero-price bound, as in the receipt."
     )
-    receipt = models.TextField()
+    receipt = CompactTextField()
 
     class Meta:
         abstract = True
@@ -348,7 +350,8 @@ class Event(models.Model):
     The field `slot` is the first slot that could still be traded; for a `slot` event, the last slot that began.
     """
 
-    market = models.ForeignKey(Market, models.PROTECT, related_name="events")
+    market = models.ForeignKey(Market, models.PROTECT, related_name="events", db_index=False)
+    """It has no index of its own: that of the versions begins with it."""
     version = models.PositiveBigIntegerField()
     kind = models.CharField(max_length=12, choices=EventKind)
     at = models.DateTimeField()

@@ -388,6 +388,7 @@ OF_TYPE: Final[dict[str, Any]] = {
     "BooleanField": False,
     "CharField": "x",
     "TextField": "x",
+    "BinaryField": "{}",  # a text that is stored compressed
     "JSONField": {},
     "DateTimeField": timezone.now(),
     **dict.fromkeys(("FloatField", "IntegerField", "BigIntegerField", "PositiveIntegerField"), 1),

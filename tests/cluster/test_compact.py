@@ -1,0 +1,118 @@
+"""Texts that are stored compressed."""
+
+import hashlib
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.exceptions import FieldError
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctions.engine import decision_queue
+from auctions.models import Bid, DecisionRecord
+from cluster.database.compact import CURRENT, DICTIONARIES, packed, unpacked
+from tests.auctions.worlds import make_market, make_user, submit
+
+DIGESTS = {1: "df788beacfecabae730f3e2b782ed7cc8cb803fcb3d678172efd3a10a938e0da"}
+"""SHA-256 of each dictionary."""
+
+
+@pytest.mark.parametrize("number", DICTIONARIES)
+def test_a_dictionary_never_changes(number: int) -> None:
+    assert hashlib.sha256(DICTIONARIES[number]).hexdigest() == DIGESTS[number]
+    assert max(DIGESTS) == CURRENT
+
+
+@given(st.text())
+def test_every_text_is_read_as_it_was_written(text: str) -> None:
+    assert unpacked(packed(text)) == text
+
+
+@given(st.text(min_size=1), st.data())
+def test_a_text_that_is_cut_off_is_an_error(text: str, data: Any) -> None:
+    stored = packed(text)
+    with pytest.raises(ValueError, match=r"damaged|expected a compressed text"):
+        unpacked(stored[: data.draw(st.integers(0, len(stored) - 1))])
+
+
+def test_a_text_of_an_unknown_dictionary_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected a compressed text"):
+        unpacked(bytes((255,)) + packed("a")[1:])
+
+
+@pytest.fixture
+def record(db: None) -> DecisionRecord:
+    market = make_market()
+    submit(market, make_user("alice"))
+    decision_queue.process_pending(market.pk)
+    return DecisionRecord.objects.select_related("bid").get()
+
+
+def stored_bytes(column: str, model: type[Bid] | type[DecisionRecord]) -> bytes:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {column} FROM {model._meta.db_table}")
+        return bytes(cursor.fetchone()[0])
+
+
+def test_a_receipt_takes_less_than_half_of_its_length(record: DecisionRecord) -> None:
+    assert unpacked(stored_bytes("receipt", DecisionRecord)) == record.receipt
+    assert len(stored_bytes("receipt", DecisionRecord)) < len(record.receipt) / 2
+    assert len(stored_bytes("core_bid", Bid)) < len(json.dumps(record.bid.core_bid)) / 2
+
+
+def test_a_compressed_text_cannot_be_looked_up(record: DecisionRecord) -> None:
+    for query in ({"receipt": record.receipt}, {"receipt__contains": "admitted"}, {"bid__core_bid__arrival": 0}):
+        with pytest.raises(FieldError):
+            DecisionRecord.objects.filter(**query).exists()
+    assert DecisionRecord.objects.filter(receipt__isnull=False).exists()
+
+
+def test_other_values_are_refused(record: DecisionRecord) -> None:
+    record.receipt = {}
+    with pytest.raises(TypeError, match="receipt: expected a string"):
+        record.save()
+    record.bid.core_bid = {"value": float("nan")}
+    with pytest.raises(ValueError, match="Out of range"):
+        record.bid.save()
+
+
+def test_a_dump_holds_the_texts_and_is_loaded_again(record: DecisionRecord, tmp_path: Any) -> None:
+    made = StringIO()
+    call_command("dumpdata", "auctions.bid", "auctions.decisionrecord", stdout=made)
+    fields = {row["model"]: row["fields"] for row in json.loads(made.getvalue())}
+    assert fields["auctions.decisionrecord"]["receipt"] == record.receipt
+    assert fields["auctions.bid"]["core_bid"] == record.bid.core_bid
+    (tmp_path / "dump.json").write_text(made.getvalue(), "utf-8")
+    DecisionRecord.objects.update(receipt="lost")
+    Bid.objects.update(core_bid={})
+    call_command("loaddata", str(tmp_path / "dump.json"), verbosity=0)
+    again = DecisionRecord.objects.select_related("bid").get()
+    assert (again.receipt, again.bid.core_bid) == (record.receipt, record.bid.core_bid)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_compresses_what_is_stored_and_can_be_taken_back() -> None:
+    market = make_market()
+    for number in range(3):
+        submit(market, make_user(f"user-{number}"))
+    decision_queue.process_pending(market.pk)
+    before = texts()
+    try:
+        MigrationExecutor(connection).migrate([("auctions", "0004_bid_team")])
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT receipt FROM auctions_decisionrecord ORDER BY bid_id")
+            assert [row[0] for row in cursor.fetchall()] == [receipt for _, _, receipt in before]
+    finally:
+        call_command("migrate", verbosity=0)
+    assert texts() == before
+    call_command("audit")
+
+
+def texts() -> list[tuple[Any, Any, str]]:
+    columns = ("resolved_request", "core_bid", "decision__receipt")
+    return list(Bid.objects.order_by("sequence").values_list(*columns))

@@ -1,0 +1,141 @@
+"""`python -m tests.load.size`: a market of many bids: bytes a bid, its audit, and the first decision of a new process.
+
+The market is made in this process, in a SQLite database of its own: bids are submitted and decided as by a worker, 200
+in a slot, under DPS. With `--live` all bids are worth admitting, so that there are many live jobs.
+"""
+
+import argparse
+import os
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, Final
+
+from tests.load.world import CLIENTS, TYPES, World
+from tests.processes import run_python
+
+BIDS_A_SLOT: Final = 200
+BATCH: Final = 50
+SLOT_S: Final = 3600.0
+SHOWN: Final = 8
+"""Number of tables of which the bytes are shown."""
+FIRST_DECISION: Final = "from tests.load import size; size.decide_first()"
+
+
+def main() -> None:
+    """Make the market, measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.load.size", description=__doc__)
+    parser.add_argument("--bids", type=int, default=10_000)
+    parser.add_argument("--servers", type=int, default=50)
+    parser.add_argument("--live", action="store_true", help="all bids are worth admitting")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SHADOWPRICE_VAR"] = folder
+        os.environ["DATABASE_URL"] = f"sqlite:///{folder}/market.sqlite3"
+        _start()
+        for line in _measured(asked.bids, asked.servers, live=asked.live, path=Path(folder, "market.sqlite3")):
+            print(line, flush=True)
+
+
+def decide_first() -> None:
+    """Decide the bid that waits, in a new process, and print what it takes."""
+    began = perf_counter()
+    _start()
+    from auctions.engine import decision_queue
+    from auctions.models import Market
+
+    ready = perf_counter()
+    market = Market.objects.get()
+    if decision_queue.process_pending(market.pk) != 1:
+        sys.exit("expected one waiting bid")
+    print(f"{perf_counter() - ready:.2f} s after {ready - began:.2f} s of imports", end="")
+
+
+def _start() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+
+    django.setup()
+
+
+def _measured(bids: int, servers: int, *, live: bool, path: Path) -> Iterator[str]:
+    from django.core.management import call_command
+
+    from auctions.models import Bid
+
+    call_command("migrate", verbosity=0)
+    used = process_time()
+    market, submit = _market(servers, live=live)
+    _fill(market, submit, bids)
+    yield f"{bids:,} bids on {servers} servers: {1000 * (process_time() - used) / bids:.1f} ms of the processor each"
+    yield "states: " + ", ".join(
+        f"{n} {state}" for state, n in Counter(Bid.objects.values_list("state", flat=True)).items()
+    )
+    yield from _bytes(path, bids)
+    submit(bids)
+    yield "first decision of a new process: " + run_python("-c", FIRST_DECISION, env=dict(os.environ))
+    began, used = perf_counter(), process_time()
+    call_command("audit", verbosity=0)
+    yield f"audit: {perf_counter() - began:.1f} s, {process_time() - used:.1f} s of the processor"
+
+
+def _market(servers: int, *, live: bool) -> tuple[Any, Any]:
+    import numpy as np
+    from django.contrib.auth.models import User
+
+    from auctions.engine.markets import open_market
+    from auctions.engine.submission import submit_bid
+    from cluster.clock import set_clock
+    from cluster.documents import import_cluster
+    from demo.clusters.edge_cloud import edge_cloud_document
+
+    rng, clock = np.random.default_rng(0), {"clock": {"kind": "virtual", "speed": 1.0}}
+    cluster = import_cluster(edge_cloud_document(rng, name="load", edge_servers=servers - 1, types=TYPES) | clock)
+    set_clock(cluster, at_s=0.0, running=False)
+    market = open_market(cluster, policy="dps")
+    users = [User.objects.create(username=f"client-{i + 1}") for i in range(CLIENTS)]
+    world = World([cluster.name], [""] * CLIENTS)
+
+    def submit(number: int) -> None:
+        body = world.body(number, "run")
+        if live:
+            body |= {"epochs": 1, "utility": {"form": "step", "value": 1e6, "deadline_s": 140 * SLOT_S}}
+        submit_bid(cluster=cluster, owner=users[number % CLIENTS], body=body)
+
+    return market, submit
+
+
+def _fill(market: Any, submit: Any, bids: int) -> None:
+    from auctions.engine import decision_queue
+    from auctions.engine.slots import pass_slots
+    from cluster.clock import set_clock
+
+    for number in range(bids):
+        submit(number)
+        if (number + 1) % BATCH == 0:
+            decision_queue.process_pending(market.pk)
+            set_clock(market.cluster, at_s=(number + 1) * SLOT_S / BIDS_A_SLOT)
+            pass_slots(market.pk)
+    decision_queue.process_pending(market.pk)
+
+
+def _bytes(path: Path, bids: int) -> Iterator[str]:
+    """Yield the bytes a bid of the tables of the market with their indexes; pages that are half full count whole."""
+    with closing(sqlite3.connect(path)) as database:
+        owners = dict(database.execute("SELECT name, tbl_name FROM sqlite_master"))
+        sizes: Counter[str] = Counter()
+        for name, size in database.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
+            sizes[owners.get(name, name)] += size
+    found = {name: size / bids for name, size in sizes.most_common() if name.startswith("auctions_")}
+    yield f"{sum(found.values()):,.0f} bytes a bid: " + ", ".join(
+        f"{size:.0f} {name.removeprefix('auctions_')}" for name, size in list(found.items())[:SHOWN]
+    )
+
+
+if __name__ == "__main__":
+    main()
