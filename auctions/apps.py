@@ -9,9 +9,11 @@ class AuctionsConfig(AppConfig):
     name = "auctions"
 
     def ready(self) -> None:
-        """Register the checks and listeners for changes of a cluster that has a market."""
+        """Register checks and listeners for changes of a cluster that has a market; record changes of webhooks."""
         from auctions.engine.markets import has_bids, inventory_changed, inventory_problems  # noqa: PLC0415 (needs the app registry)
-        from cluster import guards  # noqa: PLC0415
+        from auctions.models import Webhook  # noqa: PLC0415
+        from cluster import changes, guards  # noqa: PLC0415
 
+        changes.record(Webhook, fields=("owner", "name", "url", "cluster", "of_team", "types", "is_on"))
         guards.register(check=inventory_problems, listener=inventory_changed)
         guards.register_history(has_bids)

@@ -20,8 +20,10 @@ from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
 from auctions.runtime import signs
-from auctions.runtime.stay import stay
+from auctions.runtime.stay import is_stopping, stay
 from auctions.runtime.task_errors import errors_logged
+from auctions.webhooks.delivering import deliver
+from auctions.webhooks.hooks import forget
 from cluster.database import limits
 from web import logs
 
@@ -102,6 +104,25 @@ def measure() -> None:
         with errors_logged(f"measuring market {market_id}"):
             if warming.prepare(market_id):
                 competitive_ratio.renew(market_id)
+
+
+@shared_task
+def deliver_webhooks() -> int:
+    """Send messages of webhooks that are due; beat calls it every 2 s.
+
+    It is in a queue of its own: it waits for services of users, and must stand before nothing else.
+    """
+    with errors_logged("delivering messages of webhooks"):
+        return deliver(is_stopping)
+    return 0
+
+
+@shared_task
+def forget_deliveries() -> int:
+    """Delete old messages of webhooks; beat calls it every hour."""
+    with errors_logged("deleting old messages of webhooks"):
+        return forget(settings.WEBHOOK_KEPT_DAYS)
+    return 0
 
 
 def _markets() -> list[int]:

@@ -43,7 +43,13 @@ METRICS_ADDRESSES = [
     one.strip() for one in os.environ.get("SHADOWPRICE_METRICS_ADDRESSES", "").split(",") if one.strip()
 ]
 """Addresses or networks that may read `/metrics` without a token; none by default."""
-for name, networks in (("SHADOWPRICE_PROXIES", PROXIES), ("SHADOWPRICE_METRICS_ADDRESSES", METRICS_ADDRESSES)):
+WEBHOOK_NETWORKS = [one.strip() for one in os.environ.get("SHADOWPRICE_WEBHOOK_NETWORKS", "").split(",") if one.strip()]
+"""Addresses or networks that webhooks may reach though they are not public, also without TLS; none by default."""
+for name, networks in (
+    ("SHADOWPRICE_PROXIES", PROXIES),
+    ("SHADOWPRICE_METRICS_ADDRESSES", METRICS_ADDRESSES),
+    ("SHADOWPRICE_WEBHOOK_NETWORKS", WEBHOOK_NETWORKS),
+):
     for network in networks:
         try:
             ip_network(network)
@@ -295,6 +301,9 @@ and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and
 WAITING_BIDS = int(os.environ.get("SHADOWPRICE_WAITING_BIDS", "1000"))
 """Largest number of bids of one user that wait for their decisions in a market."""
 
+WEBHOOK_KEPT_DAYS = int(os.environ.get("SHADOWPRICE_WEBHOOK_KEPT_DAYS", "30"))
+"""Days for which messages of webhooks that were delivered or given up are kept."""
+
 STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
 STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
 """Largest number of open event streams of a web process; a page without a stream asks every two seconds."""
@@ -315,10 +324,13 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# Bounds take seconds, plans and runs minutes: in queues of their own they never stand before decisions.
+# Bounds take seconds, plans and runs minutes, and webhooks wait for services of others: in queues of their own they
+# never stand before decisions.
 CELERY_TASK_ROUTES = {
     "auctions.tasks.certify": {"queue": "bounds"},
     "auctions.tasks.measure": {"queue": "bounds"},
+    "auctions.tasks.deliver_webhooks": {"queue": "webhooks"},
+    "auctions.tasks.forget_deliveries": {"queue": "webhooks"},
     "studies.tasks.compute_plans": {"queue": "plans"},
     "studies.tasks.compute_plan_runs": {"queue": "plans"},
     "studies.tasks.compute_counterfactuals": {"queue": "plans"},
@@ -353,6 +365,8 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
     "certify": {"task": "auctions.tasks.certify", "schedule": 2.0, "options": {"expires": 2}},
+    "webhooks": {"task": "auctions.tasks.deliver_webhooks", "schedule": 2.0, "options": {"expires": 2}},
+    "deliveries": {"task": "auctions.tasks.forget_deliveries", "schedule": 3600.0, "options": {"expires": 3600}},
     "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
     "plan_runs": {"task": "studies.tasks.compute_plan_runs", "schedule": 5.0, "options": {"expires": 5}},
     "counterfactuals": {"task": "studies.tasks.compute_counterfactuals", "schedule": 5.0, "options": {"expires": 5}},

@@ -24,6 +24,7 @@ from frontend.views import (
     tokens,
     traces,
     trainings,
+    webhooks,
 )
 
 M = "markets/<slug:name>"
@@ -38,6 +39,12 @@ urlpatterns: list[URLPattern] = [
     path("account/tokens/", tokens.token_list, name="tokens"),
     path("account/tokens/<int:number>/rotate/", tokens.rotate, name="token_rotate"),
     path("account/tokens/<int:number>/end/", tokens.end, name="token_end"),
+    path("account/webhooks/", webhooks.webhook_list, name="webhooks"),
+    path("account/webhooks/<int:number>/", webhooks.webhook_page, name="webhook"),
+    path("account/webhooks/<int:number>/rotate/", webhooks.rotate, name="webhook_rotate"),
+    path("account/webhooks/<int:number>/test/", webhooks.send_test, name="webhook_test"),
+    path("account/webhooks/<int:number>/delete/", webhooks.delete, name="webhook_delete"),
+    path("account/webhooks/<int:number>/deliveries/<int:delivery>/redeliver/", webhooks.redeliver, name="redeliver"),
     path("account/team/", team.team_page, name="team"),
     path("account/team/members/<int:number>/role/", team.change_role, name="member_role"),
     path("account/team/members/<int:number>/remove/", team.remove, name="member_remove"),

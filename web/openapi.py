@@ -58,7 +58,17 @@ PLACES: Final = {
     "run": _place("run", NUMBER, "Number of the run, from 1."),
     **{
         name: _place(name, NUMBER, f"Number of the {name}.")
-        for name in ("counterfactual", "experiment", "plan", "invitation", "program", "token", "trace")
+        for name in [
+            "counterfactual",
+            "delivery",
+            "experiment",
+            "invitation",
+            "plan",
+            "program",
+            "token",
+            "trace",
+            "webhook",
+        ]
     },
 }
 """Parts of addresses, by the name of the parameter that takes them."""

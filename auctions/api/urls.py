@@ -3,12 +3,13 @@
 from django.urls import URLPattern, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from auctions.api import bids, servers, views
+from auctions.api import bids, servers, views, webhooks
 from web.problems import not_found
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"
 S = f"{C}/servers/<str:server>"
+W = "webhooks/<int:webhook>"
 
 urlpatterns: list[URLPattern] = [
     path("token", views.Tokens.as_view(), name="api-token"),
@@ -37,6 +38,12 @@ urlpatterns: list[URLPattern] = [
     path(f"{C}/utilisation", views.Utilisation.as_view(), name="api-utilisation"),
     path(f"{C}/welfare", views.Welfare.as_view(), name="api-welfare"),
     path(f"{C}/summary", views.Summary.as_view(), name="api-summary"),
+    path("webhooks", webhooks.Webhooks.as_view(), name="api-webhooks"),
+    path(W, webhooks.OneWebhook.as_view(), name="api-webhook"),
+    path(f"{W}/rotate", webhooks.Rotate.as_view(), name="api-webhook-rotate"),
+    path(f"{W}/test", webhooks.Test.as_view(), name="api-webhook-test"),
+    path(f"{W}/deliveries", webhooks.Deliveries.as_view(), name="api-deliveries"),
+    path(f"{W}/deliveries/<int:delivery>/redeliver", webhooks.Redeliver.as_view(), name="api-redeliver"),
     path("schema", SpectacularAPIView.as_view(permission_classes=[], throttle_classes=[]), name="api-schema"),
     # Split: the page holds no inline script, which the content security policy would refuse.
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),

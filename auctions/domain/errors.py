@@ -41,6 +41,10 @@ class TooManyWaiting(QuotaReached):
     wait_s = 5
 
 
+class TooManyWebhooks(AuctionError):
+    """The user has as many webhooks as one may have."""
+
+
 class CannotDecide(AuctionError):
     """The policy in force fails on this bid."""
 

@@ -31,6 +31,7 @@ from auctions.models.market import (
     PolicyVersion,
 )
 from auctions.models.prices_and_bounds import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
+from auctions.models.webhooks import Delivery, DeliveryStatus, Webhook, WebhookCursor
 from auctions.models.workers import WorkerSign
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "Commitment",
     "CompetitiveRatio",
     "DecisionRecord",
+    "Delivery",
+    "DeliveryStatus",
     "Event",
     "EventKind",
     "FirstDecision",
@@ -62,5 +65,7 @@ __all__ = [
     "QueuedChunks",
     "Segment",
     "SlotPrice",
+    "Webhook",
+    "WebhookCursor",
     "WorkerSign",
 ]

@@ -21,8 +21,10 @@ from auctions.runtime import signs, stay
 from auctions.runtime.supervisor import PULSE_S, Link
 from cluster import memory, threads
 
-CONCURRENCY = 6
-"""One thread decides while another computes certificates, others watch a plan, its run, and two runs; markets share."""
+CONCURRENCY = 7
+"""One thread decides while another computes certificates, others watch a plan, its run, and two runs, and one sends
+messages of webhooks; markets share.
+"""
 NAME = "embedded@localhost"
 
 LONGEST_STOP_S = 20.0

@@ -62,6 +62,11 @@ def set_stopping(is_stopping: bool) -> None:
     _stopping.value = is_stopping
 
 
+def is_stopping() -> bool:
+    """Return whether the worker is to stop."""
+    return bool(_stopping.value)
+
+
 @worker_shutting_down.connect
 def _stop(**_: object) -> None:
     set_stopping(True)

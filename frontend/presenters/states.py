@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from auctions.models import Bid, BidState
+from auctions.models import Bid, BidState, DeliveryStatus
 from execution.models import TrainingState
 from studies.background.models import JobState
 
@@ -71,6 +71,13 @@ TRAINING_LOOKS: Final = {
     TrainingState.FAILED: Look("Failed", "no", "Nothing more is started for it."),
 }
 """Labels of trainings."""
+
+DELIVERY_LOOKS: Final = {
+    DeliveryStatus.WAITING: Look("Waiting", "wait", "It will be sent, or sent again."),
+    DeliveryStatus.DELIVERED: Look("Delivered", "done", "The receiver has taken it."),
+    DeliveryStatus.GIVEN_UP: Look("Given up", "no", "It is not sent again by itself."),
+}
+"""Labels of messages of webhooks."""
 
 WAITS: Final = Look("In line", "wait", "It was admitted and has no planned start yet.")
 """A planned job that has no start."""

@@ -15,10 +15,11 @@ FILE = ROOT / "docker-compose.yml"
 COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
 ONE_SHOT = {"migrate"}
+PROCESSES = ("web", "worker-1", "worker-2", "bounds", "planner", "webhooks", "beat")
 
 
 def test_it_has_web_workers_beat_and_both_servers() -> None:
-    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "bounds", "planner", "beat", "postgres", "redis"}
+    assert set(SERVICES) == {*PROCESSES, "migrate", "postgres", "redis"}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -33,7 +34,7 @@ def test_every_lasting_service_restarts_and_has_a_health_check(name: str) -> Non
     assert {"interval", "timeout", "retries"} <= set(check)
 
 
-@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "bounds", "planner", "beat"])
+@pytest.mark.parametrize("name", PROCESSES)
 def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> None:
     waits = {key: value["condition"] for key, value in SERVICES[name]["depends_on"].items()}
     assert waits == {
@@ -44,7 +45,7 @@ def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> Non
 
 
 def test_each_worker_is_asked_by_its_own_name() -> None:
-    for name in ("worker-1", "worker-2", "bounds", "planner"):
+    for name in ("worker-1", "worker-2", "bounds", "planner", "webhooks"):
         assert f"{name}@shadowprice" in SERVICES[name]["command"]
         assert SERVICES[name]["healthcheck"]["test"][-1] == f"{name}@shadowprice"
 
@@ -61,6 +62,12 @@ def test_bounds_never_stand_before_decisions(settings: Any) -> None:
     for task in (tasks.certify, tasks.measure):
         assert settings.CELERY_TASK_ROUTES[task.name]["queue"] == "bounds"
     assert tasks.certify.name in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+
+
+def test_webhooks_wait_for_their_receivers_alone(settings: Any) -> None:
+    [queues] = [_queues(one["command"]) for name, one in SERVICES.items() if name == "webhooks"]
+    assert queues == {"webhooks"}
+    assert settings.CELERY_TASK_ROUTES[tasks.deliver_webhooks.name]["queue"] == "webhooks"
 
 
 def _queues(command: list[str]) -> set[str]:

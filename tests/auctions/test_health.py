@@ -66,9 +66,9 @@ def test_a_busy_database_is_named_and_hides_nothing_else(alive: Market, monkeypa
 
 def test_workers_that_are_gone_are_named_by_their_queues(alive: Market) -> None:
     older(signs.LOST_S + 1, name="embedded@localhost")
-    assert problems() == {"workers": "no worker takes tasks of: bounds, celery, plans, runs"}
+    assert problems() == {"workers": "no worker takes tasks of: bounds, celery, plans, runs, webhooks"}
     signs.give("worker-1@shadowprice", ["celery"])
-    assert problems() == {"workers": "no worker takes tasks of: bounds, plans, runs"}
+    assert problems() == {"workers": "no worker takes tasks of: bounds, plans, runs, webhooks"}
     assert Client().get("/healthz").status_code == 200  # this process can serve all the same
 
 

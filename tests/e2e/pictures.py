@@ -46,6 +46,8 @@ def pages(window: Browser, market: str) -> dict[str, str]:
         paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}
     paths["experiment-new"] = "/experiments/new/"
     paths |= {"tokens": "/account/tokens/", "team": "/account/team/", "password": "/account/password/"}
+    link = window.first_link("/account/webhooks/")
+    paths |= {"webhooks": "/account/webhooks/", **({"webhook": link} if link else {})}
     paths["changes"] = "/changes/"
     for state in ("rejected", "standing", "planned", "in_line", "running", "completed"):
         link = window.first_link(f"/markets/{market}/bids/?state={state}")

@@ -63,7 +63,7 @@ def native(tmp_path_factory: pytest.TempPathFactory, postgres_url: str, redis_ur
     return made
 
 
-@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "bounds", "planner", "beat"])
+@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "bounds", "planner", "webhooks", "beat"])
 def test_a_process_comes_up_healthy_and_is_unhealthy_when_gone(native: Native, name: str) -> None:
     assert not native.is_healthy(name)
     process = native.start(name)

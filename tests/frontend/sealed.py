@@ -32,7 +32,8 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "uidb64": ("MQ",),
 }
 """What stands for a part of an address, if it is not the number of a row."""
-NUMBERED: Final = ("sequence", "number", "plan", "token", "invitation", "trace", "experiment", "counterfactual", "run")
+ROWS: Final = ("sequence", "number", "plan", "trace", "experiment", "counterfactual", "run")
+NUMBERED: Final = (*ROWS, "token", "invitation", "webhook", "delivery")
 """Parts of addresses that number rows: the bidder's own, another's, and one that there is not."""
 TABLES: Final = {
     "plan_csv": ("helpers", "clients", "schedule", "course"),

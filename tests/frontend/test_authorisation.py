@@ -25,7 +25,10 @@ from accounts.models import Role
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.engine.servers import lose_server
-from auctions.models import Bid, BidState, Market
+from auctions.models import Bid, BidState, Delivery, Market
+from auctions.webhooks.hooks import WebhookRequest
+from auctions.webhooks.hooks import create as create_webhook
+from auctions.webhooks.messages import add_test
 from cluster.models import Server
 from execution.models import Program
 from scheduling.registry import make_policy
@@ -81,7 +84,8 @@ OPERATOR_SENDS: Final = (LOGIN, 404, 404, EMPTY, EMPTY)
 GET: Final[dict[str, Answers]] = {
     **dict.fromkeys(("markets", "tokens", "plans", "plan_new", "traces", "experiments", "experiment_new"), SIGNED_IN),
     **dict.fromkeys(("overview", "tiles", "version", "compiling", "chart", "chart_csv", "bids"), SIGNED_IN),
-    **dict.fromkeys(("programs", "submit"), SIGNED_IN),
+    **dict.fromkeys(("programs", "submit", "webhooks"), SIGNED_IN),
+    "webhook": (LOGIN, 404, 200, 404, 404),
     **dict.fromkeys(("plan", "plan_part", "plan_tables", "plan_version", "plan_noise", "plan_figure", "plan_csv"), OWN),
     **dict.fromkeys(("plan_again", "plan_run_new", "plan_runs_part", "plan_run_csv", "trace"), OWN),
     **dict.fromkeys(("experiment", "experiment_part", "experiment_version", "experiment_chart"), OWN),
@@ -108,7 +112,10 @@ POST: Final[dict[str, Answers]] = {
     **dict.fromkeys(("plan_again", "plan_run_new"), OWNER_SENDS),
     "counterfactual_new": OPERATOR_SENDS,
     "token_rotate": (LOGIN, 404, 200, 404, 404),
-    "token_end": USER_DOES,
+    **dict.fromkeys(("token_end", "webhook_test", "webhook_delete", "redeliver"), USER_DOES),
+    "webhooks": ALL_SEND,
+    "webhook": (LOGIN, 404, EMPTY, 404, 404),
+    "webhook_rotate": (LOGIN, 404, 200, 404, 404),
     **dict.fromkeys(("plan_cancel", "plan_compare", "plan_one_more", "plan_slots", "plan_delete"), OWNER_DOES),
     **dict.fromkeys(("plan_run_cancel", "plan_run_delete", "trace_delete"), OWNER_DOES),
     **dict.fromkeys(("experiment_cancel", "experiment_rerun", "experiment_delete"), OWNER_DOES),
@@ -171,6 +178,9 @@ def objects(kept_rows: None) -> World:
     assert replay_next()
     small = {"workloads": [{"generator": "dps", "setting": {"jobs": 5, "servers": 2}}], "policies": [{"name": "fifo"}]}
     request = ExperimentRequest.from_json({"label": SECRET, **small}, Trace.objects.none())
+    webhook = create_webhook(alice, WebhookRequest(SECRET, "https://example.org/")).webhook
+    delivery = add_test(webhook)
+    Delivery.objects.update(status="delivered", next_at=None)
     shown = {"key": KEY, "server": "edge-0", "chart_name": "schedule", "chart": "schedule", "kind": "value"}
     return {
         "": {"name": "lab", "run": ran(plan, market.cluster).pk, **shown},
@@ -191,6 +201,8 @@ def objects(kept_rows: None) -> World:
         "invitation": {"text": invitation.link_text},
         "invitation_withdraw": {"number": invitation.pk},
         "password": {"uidb64": "MQ", "token": "set-password"},
+        "webhook": {"number": webhook.pk},
+        "redeliver": {"number": webhook.pk, "delivery": delivery.pk},
         "token": {"number": issue(alice, NewToken(SECRET)).token.pk},
     }
 
@@ -296,7 +308,7 @@ def test_a_form_is_sent_by_whom_it_may_and_then_does_what_it_says(world: World, 
     for role, expected in zip(ROLES, POST[name], strict=True):
         status, written, _ = asked(name, "post", as_role(Client(), role), world)
         assert (role, status) == (role, abs(expected))
-        is_done = expected == DONE or (name, expected) == ("token_rotate", 200)
+        is_done = expected == DONE or (name in ("token_rotate", "webhook_rotate") and expected == 200)
         assert expected == UNDONE or written == (is_done and name != "logout"), role
 
 
@@ -357,7 +369,7 @@ ADMIN: Final[dict[str, str]] = {
     **dict.fromkeys(("auctions.bid", "auctions.outage", "auctions.policyerror", "auctions.decisionrecord"), READ),
     **dict.fromkeys(("auctions.firstdecision", "auctions.event", "auctions.commitment", "auctions.payment"), READ),
     **dict.fromkeys(("auctions.policyversion", "auctions.slotprice", "auctions.publication"), READ),
-    **dict.fromkeys(("auctions.certificate", "auctions.competitiveratio"), READ),
+    **dict.fromkeys(("auctions.certificate", "auctions.competitiveratio", "auctions.webhook"), READ),
     **dict.fromkeys(("auctions.market", "execution.execution"), f"{READ} add"),
     "execution.program": ALL,
     **dict.fromkeys(("execution.training", "execution.generation", "execution.process"), READ),

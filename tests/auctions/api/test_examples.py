@@ -13,6 +13,8 @@ from auctions.api.examples import BIDS, TOKEN
 from auctions.engine import decision_queue
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
+from auctions.webhooks.hooks import WebhookRequest
+from auctions.webhooks.hooks import create as create_webhook
 from cluster.models import Server
 from cluster.operators import OPERATORS
 from demo.scenarios import DPS, WEIGHTED
@@ -51,6 +53,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
     user, team = User.objects.get(), create_team("team", "Team")
     names |= {"{team}": team.name, "{user}": add_member(team, make_user("another"), Role.BIDDER).user.username}
     names["{token}"] = str(issue(user, NewToken("script")).token.pk)
+    names["{webhook}"] = str(create_webhook(user, WebhookRequest("chat", "https://example.org/")).webhook.pk)
     for path, method, operation in operations(document):
         if "requestBody" not in operation or operation["operationId"] in LEFT_OUT:
             continue
@@ -67,7 +70,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             answer = getattr(client, method)(address, sent, format="json")
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
-    assert taken == 44
+    assert taken == 47
     decision_queue.process_pending(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     states = {row["sequence"]: row["state"] for row in decided}

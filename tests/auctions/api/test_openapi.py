@@ -25,7 +25,10 @@ from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
-from auctions.models import Market
+from auctions.models import Delivery, Market, Webhook
+from auctions.webhooks.hooks import WebhookRequest
+from auctions.webhooks.hooks import create as create_webhook
+from auctions.webhooks.messages import add_test
 from config.wsgi import application
 from execution.api.programs import SMALL_ZIP
 from execution.models import Generation, Program
@@ -70,6 +73,12 @@ ATTEMPTS = 5
 SEED = choose_seed() if SOAK else 0
 """One for which these draws are enough."""
 
+WEBHOOK: Any = {
+    "name": {"enum": ["chat"]},
+    "url": {"enum": ["https://example.org/hook"]},
+    "cluster": {"enum": ["lab", None]},
+}
+"""Fields of webhooks."""
 SPARE = "spare"
 """Name of tokens that no request is sent with."""
 
@@ -89,6 +98,8 @@ ONCE |= {
     "teams_members_remove",
     "tokens_delete",
     "traces_delete",
+    "webhooks_delete",
+    "webhooks_redeliver",
 }
 """Operations that are possible once for each thing there is."""
 
@@ -125,6 +136,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr("studies.split_learning.plans.submission.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.runs.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
+    monkeypatch.setattr("auctions.webhooks.hooks.MOST_WEBHOOKS", 10**6)
     monkeypatch.setattr("execution.programs.MOST_OPEN", 10**6)
     monkeypatch.setattr("execution.programs.MOST_A_DAY", 10**6)
     monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
@@ -139,7 +151,15 @@ def headers_of(user: User | None) -> dict[str, str]:
         return {}
     for _ in range(3):
         issue(user, NewToken(SPARE))
+    add_webhooks(user)
     return {"Authorization": f"Token {user_token(user)}"}
+
+
+def add_webhooks(user: User) -> None:
+    """Three webhooks of the user, each with a test message that was delivered."""
+    for name in ("chat", "log", "desk"):
+        add_test(create_webhook(user, WebhookRequest(name, "https://example.org/")).webhook)
+    Delivery.objects.update(status="delivered", next_at=None)
 
 
 def knowing(document: Any) -> Any:
@@ -172,6 +192,8 @@ def knowing(document: Any) -> Any:
     }
     bodies["ProgramDefinitionIn"]["required"] = ["name", "arguments", "archive"]
     bodies["NewTokenIn"]["properties"] |= {"name": {"enum": ["script"]}, "cluster": {"enum": ["lab", None]}}
+    bodies["WebhookIn"]["properties"] |= WEBHOOK
+    bodies["ChangedWebhookIn"]["properties"] |= WEBHOOK
     bodies["NewTeamIn"]["properties"] = {
         "name": {"type": "string", "pattern": "^[a-z]{12}$"},
         "title": {"enum": ["Another"]},
@@ -208,7 +230,9 @@ def knowing(document: Any) -> Any:
     first, *waiting = Counterfactual.objects.order_by("pk").values_list("pk", flat=True)
     bodies["CounterfactualIn"]["properties"]["parameters"] = {"enum": [{}]}
     spare, *tokens = Token.objects.filter(name=SPARE).order_by("pk").values_list("pk", flat=True) or [10**12]
+    first_webhook, *webhooks = Webhook.objects.order_by("pk").values_list("pk", flat=True) or [10**12]
     once: dict[str, list[Any]] = {
+        "webhook": webhooks,
         "token": tokens,
         "plan": others,
         "counterfactual": waiting,
@@ -222,6 +246,8 @@ def knowing(document: Any) -> Any:
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
         "token": [spare, 10**12],
+        "webhook": [first_webhook, 10**12],
+        "delivery": [*Delivery.objects.filter(webhook=first_webhook).values_list("pk", flat=True), 10**12],
         "team": ["vision", "none"],
         "user": ["bella", "cleo", "none"],
         "invitation": [*Invitation.objects.values_list("pk", flat=True), 10**12],

@@ -15,7 +15,10 @@ from accounts.models import ClusterTeams, Invitation, Membership, Role, Team, To
 from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
-from auctions.models import Bid, Outage
+from auctions.models import Bid, Delivery, Outage, Webhook
+from auctions.webhooks.hooks import WebhookRequest
+from auctions.webhooks.hooks import create as create_webhook
+from auctions.webhooks.messages import add_test
 from cluster import clock
 from execution.api.programs import SMALL_ZIP
 from execution.models import Program
@@ -49,6 +52,15 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "tokens_read": OF_THE_USER,
     "tokens_rotate": (201, 404, 404, 401),
     "tokens_delete": (204, 404, 404, 401),
+    "webhooks_list": ANYBODY_KNOWN,
+    "webhooks_create": (201, 201, 201, 401),
+    "webhooks_read": OF_THE_USER,
+    "webhooks_change": OF_THE_USER,
+    "webhooks_rotate": (201, 404, 404, 401),
+    "webhooks_delete": (204, 404, 404, 401),
+    "webhooks_test": (202, 404, 404, 401),
+    "webhooks_deliveries": OF_THE_USER,
+    "webhooks_redeliver": (202, 404, 404, 401),
     "teams_list": ANYBODY_KNOWN,
     "teams_create": (403, 201, 403, 401),
     "teams_read": OF_THE_BID,
@@ -146,6 +158,8 @@ SMALL = {"generator": "dps", "setting": {"jobs": 5, "servers": 2}}
 BODIES: dict[str, Any] = {
     "token": {"username": "alice", "password": "a guess"},
     "tokens_create": {"name": "script", "scope": "bid"},
+    "webhooks_create": {"name": "chat", "url": "https://example.org/"},
+    "webhooks_change": {"name": "chat", "url": "https://example.org/", "is_on": False},
     "teams_create": {"name": "another", "title": "Another", "administrator": "dora"},
     "teams_members_change": {"role": "viewer"},
     "teams_invite": {"role": "bidder"},
@@ -165,6 +179,8 @@ BODIES: dict[str, Any] = {
 SECRET = "a name only Alice uses"
 ROWS = (
     Token.objects,
+    Webhook.objects,
+    Delivery.objects,
     Team.objects,
     Membership.objects,
     Invitation.objects,
@@ -196,6 +212,8 @@ class World:
     token: int
     invitation: int
     link: str
+    webhook: int
+    delivery: int
 
     def path(self, path: str, name: str) -> str:
         """The address of an operation on them."""
@@ -214,6 +232,8 @@ class World:
             "team": "vision",
             "user": "bella",
             "invitation": self.invitation,
+            "webhook": self.webhook,
+            "delivery": self.delivery,
         }
         return path.format(**keys)
 
@@ -255,6 +275,9 @@ def world(kept_rows: None) -> World:
     counterfactual = create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
     request = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
+    webhook = create_webhook(alice, WebhookRequest(SECRET, "https://example.org/")).webhook
+    delivery = add_test(webhook)
+    Delivery.objects.update(status="delivered", next_at=None)
     return World(
         users={name: user.pk for name, user in users.items()},
         plan=plan.pk,
@@ -268,6 +291,8 @@ def world(kept_rows: None) -> World:
         token=issue(alice, NewToken(SECRET)).token.pk,
         invitation=invitation.pk,
         link=invitation.link_text,
+        webhook=webhook.pk,
+        delivery=delivery.pk,
     )
 
 

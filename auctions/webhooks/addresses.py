@@ -1,0 +1,70 @@
+"""The network addresses to which webhooks may connect: public ones, and those of networks that the operator allows."""
+
+import socket
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
+
+Address = IPv4Address | IPv6Address
+
+_UNICAST: Final = ip_network("2000::/3")
+"""Global unicast addresses of IPv6; translated and embedded addresses of IPv4 are outside, except these two."""
+_TUNNELS: Final = (ip_network("2002::/16"), ip_network("2001::/32"))
+
+
+def checked_url(url: str, field: str = "url") -> str:
+    """Return the address of a webhook.
+
+    Raises
+    ------
+    InvalidField
+        If it is no `https` address without user, password and fragment. `http` is for allowed networks only.
+    """
+    schemes = ("https", "http") if settings.WEBHOOK_NETWORKS else ("https",)
+    expected = f"expected an address such as https://example.org/hook, got {shown(url)}"
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        raise InvalidField(field, expected) from None
+    is_plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
+    if not is_plain or parts.scheme not in schemes or not host or "@" in parts.netloc or "#" in url:
+        raise InvalidField(field, expected)
+    return url
+
+
+def usable_addresses(host: str, port: int, *, is_encrypted: bool) -> Iterator[str]:
+    """Yield the addresses of a host to which a webhook may connect; the host's name is looked up once.
+
+    Connect to these addresses, not to the name: another look-up may give others.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # a name that does not exist, or that is invalid
+        return
+    for address in dict.fromkeys(str(row[4][0]).partition("%")[0] for row in found):
+        if may_connect(ip_address(address), is_encrypted=is_encrypted):
+            yield address
+
+
+def may_connect(address: Address, *, is_encrypted: bool = True) -> bool:
+    """Return whether webhooks may be sent to an address; without encryption only in networks that are allowed."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if any(address in ip_network(network) for network in settings.WEBHOOK_NETWORKS):
+        return True
+    return is_encrypted and _is_public(address)
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address) and (
+        address not in _UNICAST or any(address in network for network in _TUNNELS)
+    ):
+        return False
+    return address.is_global and not address.is_multicast

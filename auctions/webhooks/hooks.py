@@ -1,0 +1,145 @@
+"""Webhooks as their owners make and change them. The secret is returned when it is made, and cannot be read again."""
+
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import QuerySet
+
+from auctions.domain.errors import TooManyWebhooks, WrongState
+from auctions.models import Delivery, DeliveryStatus, Webhook
+from auctions.webhooks import messages, signing
+from auctions.webhooks.addresses import checked_url
+from cluster import clock
+from cluster.models import Cluster
+
+MOST_WEBHOOKS: Final = 10
+"""Largest number of webhooks of a user."""
+LONGEST_OVERLAP_S: Final = 7 * 86400
+
+
+@dataclass(frozen=True)
+class WebhookRequest:
+    """A webhook as its owner states it."""
+
+    name: str
+    url: str
+    cluster: Cluster | None = None
+    of_team: bool = False
+    types: tuple[str, ...] = ()
+    """Types of events that are sent; all if it is empty."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A webhook, and its secret, which nobody can read again."""
+
+    webhook: Webhook
+    secret: str
+
+
+def of_user(user: User) -> "QuerySet[Webhook]":
+    """Return the user's webhooks, newest first."""
+    return Webhook.objects.filter(owner=user).select_related("cluster")
+
+
+def create(user: User, request: WebhookRequest) -> Made:
+    """Store a webhook; events from now on are sent.
+
+    Raises
+    ------
+    InvalidField
+        If no webhook may be sent to the address.
+    TooManyWebhooks
+        If the user has `MOST_WEBHOOKS`.
+    """
+    fields = _fields(request)
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        if Webhook.objects.filter(owner=user).count() >= MOST_WEBHOOKS:
+            raise TooManyWebhooks(f"You have {MOST_WEBHOOKS} webhooks; delete one first.")
+        webhook = Webhook.objects.create(owner=user, salt=signing.new_salt(), created_at=clock.now(), **fields)
+        messages.start_cursors(webhook)
+    return Made(webhook, signing.secret_of(webhook.salt))
+
+
+def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook:
+    """Change a webhook; one that is switched on again goes on where it stopped, at once.
+
+    Raises
+    ------
+    InvalidField
+        If no webhook may be sent to the address.
+    """
+    fields = _fields(request)
+    with transaction.atomic():
+        held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
+        if is_on and not held.is_on:
+            held.off_reason, held.failing_since = "", None
+            held.deliveries.filter(status=DeliveryStatus.WAITING).update(next_at=clock.now(), attempts=0)
+        for name, value in fields.items():
+            setattr(held, name, value)
+        held.is_on = is_on
+        held.save(update_fields=[*fields, "is_on", "off_reason", "failing_since"])
+    return held
+
+
+def switch_off(webhook: Webhook, reason: str) -> None:
+    """Send nothing more, and let the owner read why; messages that wait are kept."""
+    with transaction.atomic():
+        held = Webhook.objects.select_for_update(no_key=True).get(pk=webhook.pk)
+        held.is_on, held.off_reason = False, reason
+        held.save(update_fields=["is_on", "off_reason"])
+
+
+def rotate(webhook: Webhook, *, overlap_s: int = 0) -> Made:
+    """Give a webhook another secret; for `overlap_s` seconds messages are signed with the old one, too."""
+    with transaction.atomic():
+        held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
+        if overlap_s:
+            held.old_salt, held.old_until = held.salt, clock.now() + timedelta(seconds=overlap_s)
+        else:
+            held.old_salt, held.old_until = "", None
+        held.salt = signing.new_salt()
+        held.save(update_fields=["salt", "old_salt", "old_until"])
+    return Made(held, signing.secret_of(held.salt))
+
+
+def delete(webhook: Webhook) -> None:
+    """Delete a webhook with its deliveries; nothing is sent from now on."""
+    webhook.delete()
+
+
+def deliveries(webhook: Webhook) -> "QuerySet[Delivery]":
+    """Return the messages of a webhook, newest first."""
+    return webhook.deliveries.select_related("market__cluster", "bid").order_by("-pk")
+
+
+def redeliver(delivery: Delivery) -> Delivery:
+    """Send a message again as soon as possible, with the same id; this is out of order.
+
+    Raises
+    ------
+    WrongState
+        If it waits to be sent anyway.
+    """
+    now = clock.now()
+    ended = Delivery.objects.filter(pk=delivery.pk).exclude(status=DeliveryStatus.WAITING)
+    if not ended.update(status=DeliveryStatus.WAITING, attempts=0, next_at=now):
+        raise WrongState("This message waits to be sent.")
+    delivery.refresh_from_db()
+    return delivery
+
+
+def forget(kept_days: int) -> int:
+    """Delete deliveries that ended and are older than this; return their number."""
+    old = Delivery.objects.filter(created_at__lt=clock.now() - timedelta(days=kept_days))
+    count, _ = old.exclude(status=DeliveryStatus.WAITING).delete()
+    return count
+
+
+def _fields(request: WebhookRequest) -> dict[str, Any]:
+    url = checked_url(request.url)
+    return {**asdict(request), "cluster": request.cluster, "url": url, "types": sorted(set(request.types))}

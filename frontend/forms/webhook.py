@@ -1,0 +1,66 @@
+"""The forms of a webhook: a new one, and changes of one."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+
+from accounts.rights import visible_clusters
+from auctions.models import Webhook
+from auctions.models.webhooks import LONGEST_NAME, LONGEST_URL
+from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
+from auctions.webhooks.messages import TYPES
+from cluster.models import Cluster
+from frontend.forms.base import PageForm
+
+
+class WebhookForm(PageForm):
+    """A webhook of one's own."""
+
+    name = forms.CharField(max_length=LONGEST_NAME, help_text="Name by which you know it, such as chat.")
+    url = forms.CharField(
+        max_length=LONGEST_URL,
+        label="Address",
+        help_text="Messages are sent there by POST: https, on a public network, such as https://example.org/hook.",
+    )
+    cluster = forms.ModelChoiceField(
+        Cluster.objects.none(), to_field_name="name", required=False, empty_label="All clusters"
+    )
+    of_team = forms.BooleanField(required=False, label="Bids of your team, too")
+    types = forms.MultipleChoiceField(
+        choices=[(one, one) for one in TYPES],
+        required=False,
+        label="Events",
+        help_text="None chosen: all. Ctrl or ⌘ chooses several.",
+        widget=forms.SelectMultiple(attrs={"size": 5}),
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        found = visible_clusters(user).order_by("name")
+        self.fields["cluster"].queryset = found  # type: ignore[attr-defined]
+
+    def request(self) -> WebhookRequest:
+        """Return the webhook that was stated."""
+        given = self.cleaned_data
+        return WebhookRequest(given["name"], given["url"], given["cluster"], given["of_team"], tuple(given["types"]))
+
+
+class ChangeForm(WebhookForm):
+    """Changes of a webhook."""
+
+    is_on = forms.BooleanField(required=False, label="Send messages")
+
+    @classmethod
+    def of(cls, webhook: Webhook, user: User, data: Any = None) -> "ChangeForm":
+        """Return the form, filled in with the webhook unless it was sent."""
+        names = ("name", "url", "of_team", "types", "is_on")
+        initial = {name: getattr(webhook, name) for name in names}
+        initial["cluster"] = webhook.cluster.name if webhook.cluster else ""
+        return cls(data, user=user, initial=initial)
+
+
+class OverlapForm(PageForm):
+    """The time for which the old secret signs, too."""
+
+    overlap_s = forms.IntegerField(min_value=0, max_value=LONGEST_OVERLAP_S, required=False)

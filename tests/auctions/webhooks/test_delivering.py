@@ -1,0 +1,236 @@
+"""Messages are delivered at least once and in order, tried again, given up, and sent again on demand."""
+
+from datetime import datetime, timedelta
+from time import sleep
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from accounts.models import Membership, Role, Team
+from auctions.domain.errors import TooManyWebhooks, WrongState
+from auctions.models import Delivery, DeliveryStatus, Market, Webhook
+from auctions.webhooks import delivering, hooks, messages
+from auctions.webhooks.delivering import BACKOFF_S, OFF_AFTER, claim, deliver
+from auctions.webhooks.hooks import Made, WebhookRequest, create
+from auctions.webhooks.sending import Outcome
+from cluster import clock
+from tests.auctions.webhooks.receiver import Receiver
+from tests.auctions.webhooks.test_sending import verified
+from tests.auctions.worlds import make_user, submit
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let the wall clock be ahead by as many seconds."""
+    ahead = [0.0]
+
+    def now() -> datetime:
+        return timezone.now() + timedelta(seconds=ahead[0])
+
+    monkeypatch.setattr(clock, "now", now)
+
+    def wait(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return wait
+
+
+def ids(there: Receiver) -> list[str]:
+    return [headers["webhook-id"] for _, headers, _ in there.received]
+
+
+def test_messages_arrive_signed_and_in_order(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    for _ in range(3):
+        submit(market, alice)
+    assert deliver() == 3
+    rows = list(Delivery.objects.order_by("pk"))
+    assert ids(there) == [f"msg_{row.message.hex}" for row in rows]
+    assert [body.decode() for _, _, body in there.received] == [row.body for row in rows]
+    assert all(verified(made.secret, headers, body) for _, headers, body in there.received)
+    assert {(row.status, row.attempts, row.answer, row.problem) for row in rows} == {("delivered", 1, 204, "")}
+    assert deliver() == 0
+
+
+def test_a_failed_message_is_tried_again_later_and_later_ones_wait(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    there.status = 500
+    for _ in range(2):
+        submit(market, alice)
+    assert (deliver(), deliver()) == (1, 0)
+    first, second = Delivery.objects.order_by("pk")
+    assert (first.attempts, first.answer, first.status) == (1, 500, DeliveryStatus.WAITING)
+    assert first.problem == "expected a status of 200 to 299, got 500"
+    assert second.attempts == 0
+    later(BACKOFF_S[0] + 1)
+    assert (deliver(), deliver()) == (1, 0)
+    there.status = 200
+    later(BACKOFF_S[1] + 1)
+    assert deliver() == 2
+    assert ids(there) == [f"msg_{first.message.hex}"] * 3 + [f"msg_{second.message.hex}"]
+    assert Webhook.objects.get().failing_since is None
+
+
+def test_a_message_is_given_up_after_the_last_attempt_and_the_next_one_is_sent(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    there.status = 400
+    submit(market, alice)
+    for wait_s in BACKOFF_S:
+        assert deliver() == 1
+        later(wait_s + 1)
+    there.before = lambda _: setattr(there, "status", 400 if len(there.received) == len(BACKOFF_S) + 1 else 200)
+    submit(market, alice)
+    assert deliver() == 2
+    given_up, delivered = Delivery.objects.order_by("pk")
+    assert (given_up.status, given_up.attempts) == (DeliveryStatus.GIVEN_UP, len(BACKOFF_S) + 1)
+    assert delivered.status == DeliveryStatus.DELIVERED
+
+
+def test_a_webhook_without_success_for_days_is_switched_off_and_keeps_its_messages(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    there.status = 503
+    submit(market, alice)
+    deliver()
+    later(OFF_AFTER.total_seconds() + 1)
+    deliver()
+    webhook = Webhook.objects.get()
+    assert (webhook.is_on, webhook.off_reason) == (False, "no message was delivered for 3 days")
+    later(1e6)
+    assert deliver() == 0
+    there.status = 200
+    hooks.change(webhook, WebhookRequest("chat", webhook.url), is_on=True)
+    assert deliver() == 1
+    assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
+
+
+def test_a_receiver_that_is_gone_gets_nothing_more(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    there.status = 410
+    submit(market, alice)
+    deliver()
+    assert not Webhook.objects.get().is_on
+
+
+def test_a_message_of_a_worker_that_died_is_sent_again(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    [held] = claim(8)  # this worker dies
+    assert (claim(8), deliver()) == ([], 0)
+    later(delivering.HELD.total_seconds() + 1)
+    assert deliver() == 1
+    assert ids(there) == [f"msg_{held.message.hex}"]
+
+
+def test_a_worker_sends_one_message_of_a_webhook_at_a_time(market: Market, alice: User, made: Made) -> None:
+    other = create(alice, WebhookRequest("other", made.webhook.url)).webhook
+    for _ in range(2):
+        submit(market, alice)
+    messages.derive()
+    assert {one.webhook_id for one in claim(8)} == {made.webhook.pk, other.pk}
+    assert claim(8) == []
+
+
+def test_a_slow_receiver_keeps_no_other_waiting(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    """The slow one answers only once both messages of the other have arrived."""
+    slow = create(alice, WebhookRequest("slow", there.url.replace("/hook", "/slow"))).webhook
+    arrived: list[str] = []
+
+    def before(handler: Any) -> None:
+        while handler.path == "/slow" and len(arrived) < 2:
+            sleep(0.005)
+        arrived.append(handler.path)
+
+    there.before = before
+    for _ in range(2):
+        submit(market, alice)
+    assert deliver() == 4
+    assert arrived[:2] == ["/hook", "/hook"]
+    assert slow.deliveries.filter(status=DeliveryStatus.DELIVERED).count() == 2
+
+
+def test_a_mistake_of_the_service_is_a_failed_attempt(
+    market: Market, alice: User, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(delivering, "send", fails)
+    submit(market, alice)
+    assert deliver() == 1
+    assert Delivery.objects.get().problem == "the service failed to send it"
+
+
+def test_a_message_is_sent_again_on_demand_with_the_same_id(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    submit(market, alice)
+    deliver()
+    delivery = Delivery.objects.get()
+    hooks.redeliver(delivery)
+    with pytest.raises(WrongState, match="waits to be sent"):
+        hooks.redeliver(delivery)
+    assert deliver() == 1
+    assert len(set(ids(there))) == 1
+    assert len(ids(there)) == 2
+
+
+def test_a_message_about_a_bid_that_the_owner_may_not_read_any_more_is_not_sent(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    bob = make_user("bob")
+    team = Team.objects.create(name="vision", title="Vision", created_at=clock.now())
+    for user in (alice, bob):
+        Membership.objects.create(team=team, user=user, role=Role.BIDDER)
+    create(alice, WebhookRequest("team", there.url, of_team=True))
+    submit(market, bob)
+    messages.derive()
+    Membership.objects.filter(user=alice).delete()
+    assert deliver() == 0
+    assert Delivery.objects.get().problem == "its owner may not read this bid any more"
+    assert not there.received
+
+
+def test_a_test_message_is_sent(made: Made, there: Receiver) -> None:
+    messages.add_test(made.webhook)
+    assert deliver() == 1
+    assert b'"type":"webhook.test"' in there.received[0][2]
+
+
+def test_a_webhook_that_is_deleted_while_it_is_sent_for_leaves_nothing(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    [held] = claim(1)
+    hooks.delete(made.webhook)
+    delivering.record(held, Outcome(200))
+    assert not Delivery.objects.exists()
+
+
+def test_old_messages_are_forgotten_unless_they_wait(market: Market, alice: User, made: Made, later: Any) -> None:
+    submit(market, alice)
+    deliver()
+    messages.add_test(made.webhook)
+    assert hooks.forget(30) == 0
+    later(31 * 86_400)
+    assert hooks.forget(30) == 1
+    assert Delivery.objects.get().type == messages.TEST
+
+
+def test_a_user_has_a_limited_number_of_webhooks(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "MOST_WEBHOOKS", 1)
+    create(alice, WebhookRequest("one", "https://example.org/"))
+    with pytest.raises(TooManyWebhooks):
+        create(alice, WebhookRequest("two", "https://example.org/"))
+
+
+def test_a_worker_that_is_to_stop_begins_nothing(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    submit(market, alice)
+    assert deliver(lambda: True) == 0
+    assert not there.received
+    assert deliver() == 1

@@ -1,0 +1,148 @@
+"""One attempt: signature, redirects, time limit, and what is read of an answer."""
+
+import base64
+import hashlib
+import hmac
+import socket
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from auctions.models import Webhook
+from auctions.webhooks import sending, signing
+from auctions.webhooks.hooks import Made, rotate
+from auctions.webhooks.sending import Outcome, send
+from tests.auctions.webhooks.receiver import Receiver
+
+
+def verified(secret: str, headers: dict[str, str], body: bytes) -> bool:
+    """As a receiver does, by the text of the convention."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    content = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
+    return f"v1,{expected}" in headers["webhook-signature"].split()
+
+
+def test_a_signature_is_that_of_the_convention_s_example() -> None:
+    key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    body = b'{"test": 2432232314}'
+    found = signing.signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body)
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_message_is_signed_with_the_secret_that_was_shown(made: Made) -> None:
+    headers = signing.signed(made.webhook, "msg_1", b"{}", timezone.now())
+    assert verified(made.secret, headers, b"{}")
+    assert not verified(made.secret, headers, b"{ }")
+    assert not verified(made.secret, {**headers, "webhook-timestamp": "1"}, b"{}")
+    assert not verified(made.secret, {**headers, "webhook-id": "msg_2"}, b"{}")
+    assert made.secret not in str(vars(made.webhook))
+
+
+def test_a_secret_is_replaced_with_an_overlap(made: Made) -> None:
+    new, now = rotate(made.webhook, overlap_s=60), timezone.now()
+    for at, old in ((now, True), (now + timedelta(seconds=61), False)):
+        headers = signing.signed(new.webhook, "msg_1", b"{}", at)
+        assert (verified(new.secret, headers, b"{}"), verified(made.secret, headers, b"{}")) == (True, old)
+    at_once = rotate(Webhook.objects.get())
+    assert not verified(new.secret, signing.signed(at_once.webhook, "msg_1", b"{}", now), b"{}")
+
+
+def test_a_message_is_posted_as_json(there: Receiver) -> None:
+    assert send(there.url, {"webhook-id": "msg_1"}, b'{"a":1}') == Outcome(204)
+    [(path, headers, body)] = there.received
+    assert (path, body, headers["webhook-id"]) == ("/hook", b'{"a":1}', "msg_1")
+    assert headers["content-type"] == "application/json"
+
+
+def test_a_redirect_is_not_followed(there: Receiver) -> None:
+    there.status, there.headers = 307, {"Location": there.url}
+    assert send(there.url, {}, b"{}") == Outcome(307, "redirects are not followed")
+    assert len(there.received) == 1
+
+
+@pytest.mark.parametrize(("status", "is_success"), [(200, True), (299, True), (400, False), (500, False)])
+def test_only_an_answer_of_200_to_299_is_a_success(there: Receiver, status: int, is_success: bool) -> None:
+    there.status = status
+    outcome = send(there.url, {}, b"{}")
+    assert (outcome.answer, outcome.is_success, bool(outcome.problem)) == (status, is_success, not is_success)
+
+
+def test_no_proxy_of_the_environment_is_used(there: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert send(there.url, {}, b"{}").is_success
+
+
+def listening(answer: Callable[[socket.socket], None]) -> str:
+    """The address of a server that does this with its first connection."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as connection:
+            connection.recv(65536)
+            answer(connection)
+
+    Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+
+def drip(connection: socket.socket) -> None:
+    """Begin an answer that never ends: each byte comes in time for a limit of single reads."""
+    try:
+        for byte in b"HTTP/1.1 200 OK\r\nA: " + b"a" * 1000:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.02)
+    except OSError:
+        pass
+
+
+def test_a_receiver_that_answers_byte_by_byte_is_left(allowed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "TIME_LIMIT_S", 0.2)
+    assert send(listening(drip), {}, b"{}").problem.startswith("no answer within")
+
+
+def test_what_is_no_http_is_no_success(allowed: None) -> None:
+    assert send(listening(lambda one: one.sendall(b"hello\r\n\r\n")), {}, b"{}").problem == "the answer is not HTTP"
+
+
+def test_an_endless_body_is_not_read(allowed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+
+    def flood(connection: socket.socket) -> None:
+        connection.settimeout(5)
+        try:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+            while True:
+                sent.append(connection.send(bytes(100_000)))
+        except OSError:
+            pass
+
+    assert send(listening(flood), {}, b"{}") == Outcome(200)
+
+
+def test_a_receiver_without_a_valid_certificate_gets_nothing(there: Receiver) -> None:
+    """A server that speaks no TLS, as one whose certificate is for another name."""
+    outcome = send(there.url.replace("http:", "https:"), {}, b"{}")
+    assert outcome.problem.startswith(("no connection", "no answer"))
+    assert not there.received
+
+
+def test_nothing_listens(allowed: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert send(f"http://127.0.0.1:{port}/", {}, b"{}") == Outcome(problem="no connection: refused or closed")
+
+
+def test_a_mistake_of_the_service_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sending, "usable_addresses", fails)
+    with pytest.raises(ZeroDivisionError):
+        send("https://example.org/", {}, b"{}")
