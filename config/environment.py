@@ -1,6 +1,8 @@
 """Secrets from the environment or from files, and what a service in production refuses to start with."""
 
+import fcntl
 import os
+import secrets
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,32 @@ def secret(name: str, default: str = "") -> str:
     if not value:
         raise ImproperlyConfigured(f"{name}_FILE: expected a secret, got the empty file {file}.")
     return value
+
+
+def own_key(file: Path) -> str:
+    """Return the secret key in a file of the data directory. The first process makes it; its user alone may read it.
+
+    Raises
+    ------
+    ImproperlyConfigured
+        If the file cannot be read and written, or its key is too short.
+    """
+    try:
+        with open(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+", encoding="ascii") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX)  # of several processes that start, one makes the key
+            key = opened.read().strip()
+            if not key:
+                key = secrets.token_hex(LEAST_KEY)
+                opened.write(key)
+                opened.flush()
+                os.fsync(opened.fileno())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(
+            f"SHADOWPRICE_SECRET_KEY: expected a key, or a file that this user can read and write, got {file}: {error}."
+        ) from None
+    if len(key) < LEAST_KEY:
+        raise ImproperlyConfigured(f"{file}: expected at least {LEAST_KEY} characters, got {len(key)}.")
+    return key
 
 
 def problems(

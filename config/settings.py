@@ -15,7 +15,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from pythonjsonlogger.core import RESERVED_ATTRS
 
-from config.environment import problems, refuse, secret
+from config.environment import own_key, problems, refuse, secret
 from config.kernels import beside_sources
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -78,10 +78,8 @@ if PRODUCTION:
     )
 if not HAS_OWN_KEY:
     if not EMBEDDED:
-        raise ImproperlyConfigured(
-            "SHADOWPRICE_SECRET_KEY: expected a secret key, got none; the default is for one machine only."
-        )
-    SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
+        raise ImproperlyConfigured("SHADOWPRICE_SECRET_KEY: expected a secret key that all processes have, got none.")
+    SECRET_KEY = own_key(VAR_DIR / "secret-key")
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
 # Without a trusted proxy nothing says that a request came by TLS, and every answer would be a redirect.

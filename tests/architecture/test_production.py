@@ -1,6 +1,7 @@
 """Production refuses unsafe settings, all at once; secrets come from files; behind TLS, plain requests move."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from django.conf import LazySettings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
-from config.environment import LEAST_KEY, problems, refuse, secret
+from config.environment import LEAST_KEY, own_key, problems, refuse, secret
 from tests.architecture.test_compose import SERVICES
 from tests.forks import libraries
 from tests.processes import python_env
@@ -99,6 +100,32 @@ def test_a_file_without_a_secret_is_named(
     assert str(error.value).startswith(
         f"SHADOWPRICE_SECRET_KEY_FILE: expected {'a secret' if 'empty' in words else 'a'}"
     )
+
+
+def test_processes_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(own_key, [tmp_path / "key"] * 8))) == 1
+
+
+def test_an_empty_file_of_the_key_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    assert own_key(tmp_path / "key") == (tmp_path / "key").read_text()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda file: file.write_text("short"), "expected at least 50 characters, got 5"),
+        (lambda file: file.mkdir(), "expected a key, or a file"),
+        (lambda file: file.symlink_to("elsewhere"), "expected a key, or a file"),
+        (lambda file: file.write_bytes(b"\xff" * 64), "expected a key, or a file"),
+    ],
+)
+def test_a_file_of_the_key_that_has_none_is_named(tmp_path: Path, make: Callable[[Path], object], words: str) -> None:
+    make(tmp_path / "key")
+    with pytest.raises(ImproperlyConfigured, match=words) as error:
+        own_key(tmp_path / "key")
+    assert str(tmp_path / "key") in str(error.value)
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """What the environment makes of the settings."""
 
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from config.environment import LEAST_KEY
 from tests.forks import libraries
 from tests.processes import ROOT, python_env
 
@@ -17,13 +19,29 @@ def shell(code: str, *, var: Path, **env: str) -> subprocess.CompletedProcess[st
     return libraries().complete(command, env=python_env(var, **env), seconds=60)
 
 
-def test_the_public_key_is_refused_outside_the_embedded_mode(tmp_path: Path) -> None:
+def test_each_data_directory_has_a_key_of_its_own_that_stays_and_that_its_user_alone_reads(tmp_path: Path) -> None:
+    one, other = ([shell("print(settings.SECRET_KEY)", var=tmp_path / name) for _ in range(2)] for name in ("a", "b"))
+    keys = [done.stdout.strip() for done in (*one, *other)]
+    assert keys[0] == keys[1] == (tmp_path / "a" / "secret-key").read_text()
+    assert keys[2] == keys[3] != keys[0]
+    assert all(len(key) >= LEAST_KEY for key in keys)
+    assert stat.S_IMODE((tmp_path / "a" / "secret-key").stat().st_mode) == 0o600
+
+
+def test_a_key_that_is_named_is_used_and_none_is_made(tmp_path: Path) -> None:
+    done = shell("print(settings.SECRET_KEY)", var=tmp_path / "a", SHADOWPRICE_SECRET_KEY="named")
+    assert done.stdout.strip() == "named"
+    assert not (tmp_path / "a" / "secret-key").exists()
+
+
+def test_outside_the_embedded_mode_a_key_has_to_be_named(tmp_path: Path) -> None:
     done = shell("print(settings.SECRET_KEY)", var=tmp_path, REDIS_URL="redis://127.0.0.1:1/0")
     assert done.returncode != 0
     assert "SHADOWPRICE_SECRET_KEY" in done.stderr
+    assert not (tmp_path / "secret-key").exists()
 
 
-def test_the_public_key_is_refused_beyond_this_machine(tmp_path: Path) -> None:
+def test_beyond_this_machine_a_key_has_to_be_named(tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0"]
     done = subprocess.run(command, cwd=ROOT, env=python_env(tmp_path), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
