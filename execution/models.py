@@ -236,6 +236,9 @@ class Training(models.Model):
     )
     step = models.PositiveBigIntegerField(default=0, help_text="Last step that was reported.")
     loss = models.FloatField(null=True, help_text="Loss at that step.")
+    stored_steps = models.PositiveIntegerField(
+        default=0, help_text="Steps that were stored since they were thinned, and those that were left then."
+    )
     retries = models.PositiveIntegerField(
         default=0, help_text="Failures in a row since a checkpoint of a newer step was written."
     )

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -27,8 +28,10 @@ LARGEST_STEP: Final = 2**53
 LARGEST_LOSS: Final = 1e300
 LONGEST_STEP_S: Final = 1e9
 """Longest duration of a step that is recorded, seconds: sums of them are finite."""
-MOST_CHECKPOINTS: Final = 1_000
+MOST_CHECKPOINTS: Final = 100
 """Checkpoints of a generation that are looked at: those of the greatest steps."""
+MOST_ENTRIES: Final = 10_000
+"""Entries of a directory of checkpoints that are read: of more than these, any."""
 
 
 def engine_root(cluster: str) -> Path:
@@ -104,6 +107,8 @@ class JobFiles:
 def checkpoints_in(directory: Path) -> list[tuple[int, Path]]:
     """Return the whole checkpoints in a directory with their steps, in order; of many, those of the greatest steps.
 
+    Of more than `MOST_ENTRIES` entries the others are not read, so that a full directory does not stop the executor.
+
     The program owns the directory. If it put a file or a link in its place, there are none.
     """
     try:
@@ -111,7 +116,8 @@ def checkpoints_in(directory: Path) -> list[tuple[int, Path]]:
     except OSError:
         return []
     try:
-        names = os.listdir(handle)
+        with os.scandir(handle) as entries:
+            names = [entry.name for entry in islice(entries, MOST_ENTRIES)]
     finally:
         os.close(handle)
     steps = [(int(match[1]), directory / name) for name in names if (match := CHECKPOINT.match(name))]

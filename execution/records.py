@@ -19,6 +19,7 @@ from auctions.domain.errors import WrongState
 from auctions.models import Bid
 from cluster import clock
 from cluster.database.updating import update_rows
+from execution import thinning
 from execution.dead_processes import FAILURES, after_failure
 from execution.engines.base import Phase, Seen
 from execution.lease import fenced
@@ -36,8 +37,9 @@ from execution.models import (
     Training,
     TrainingState,
 )
-from execution.places import JobFiles, Point, checkpoints_in
+from execution.places import MOST_CHECKPOINTS, JobFiles, Point, checkpoints_in
 from execution.steps import Wanted
+from execution.thinning import Stored, thin, thinned
 from execution.wanted import Timeline
 from scheduling.model.types import Json
 
@@ -219,6 +221,15 @@ def keep_checkpoints(fence: int, live: Iterable[tuple[Training, Generation]]) ->
     if fresh:
         with fenced(fence):
             Checkpoint.objects.bulk_create(fresh, ignore_conflicts=True)
+            for generation in {one.generation_id for one in fresh}:
+                _forget_oldest(generation)
+
+
+def _forget_oldest(generation: int) -> None:
+    """Delete the rows of all but the newest checkpoints of a generation; one from which something resumed is kept."""
+    rows = Checkpoint.objects.filter(generation=generation)
+    older = rows.order_by("-step").values_list("pk", flat=True)[MOST_CHECKPOINTS:]
+    rows.filter(pk__in=list(older), resumed=None, continued=None).delete()
 
 
 def _newest_steps(trainings: Sequence[Training]) -> dict[int, int]:
@@ -249,6 +260,8 @@ def report(generation: Generation, points: Collection[Point]) -> Generation:
         held = Generation.objects.select_for_update(of=("self",)).select_related("training").get(pk=generation.pk)
         if held.state == GenerationState.ENDED:
             raise WrongState("This generation of the training has ended.")
+        # The executor adds what it reads from the file to a number that it has read before.
+        held.training.stored_steps = Progress.objects.filter(generation__training=held.training_id).count()
         _keep([Report(held.training, held, points)])
     return held
 
@@ -257,15 +270,21 @@ def _keep(reports: Iterable[Report]) -> None:
     at, rows, trainings = clock.now(), [], []
     for training, generation, points in reports:
         of = {point.step: point for point in points}
+        steps = thinned([Stored(generation.number, step) for step in sorted(of)])
         rows += [
-            Progress(generation=generation, step=step, loss=point.loss, seconds=point.seconds, at=at)
-            for step, point in sorted(of.items())
+            Progress(generation=generation, step=step, loss=of[step].loss, seconds=of[step].seconds, at=at)
+            for _, step, _ in steps
         ]
-        if of:
+        if steps:
             training.step, training.loss = rows[-1].step, rows[-1].loss
+            training.stored_steps += len(steps)
             trainings.append(training)
     Progress.objects.bulk_create(rows, ignore_conflicts=True)
-    update_rows(trainings, ["step", "loss"])
+    update_rows(trainings, ["step", "loss", "stored_steps"])
+    for training in trainings:
+        if training.stored_steps > thinning.MOST_STEPS + thinning.SLACK:
+            training.stored_steps = thin(training)
+            training.save(update_fields=["stored_steps"])
 
 
 def files_of(training: Training) -> JobFiles:
