@@ -101,7 +101,7 @@ class OneProgramOut(ProgramOut):
     )
 
 
-class ProgramPage(Page):
+class ProgramPage(Page, Answer):
     results = ProgramOut(many=True, help_text="Programs, newest first.")
 
 

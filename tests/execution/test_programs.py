@@ -90,6 +90,14 @@ def test_others_neither_see_nor_name_nor_close_it(world: World, people: dict[str
             bid(world, User.objects.get(username=name), "mine")
     assert Program.objects.get(pk=made["id"]).is_open
     seen = people["olga"].get(PROGRAMS).json()["results"]
+    assert seen == [
+        {
+            key: value
+            for key, value in people["olga"].get(f"{PROGRAMS}/{row['id']}").json().items()
+            if key != "environment"
+        }
+        for row in seen
+    ]
     assert [(row["name"], row["owner"]) for row in seen] == [("mine", "alice"), ("train", None)]
     assert people["olga"].get(one).json()["environment"] == {"KEY": "secret"}
     with pytest.raises(InvalidField, match=r"program.name"):  # an operator is no owner either
