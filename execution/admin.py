@@ -16,6 +16,7 @@ from execution.archives import LARGEST_ARCHIVE
 from execution.models import (
     OVER,
     Checkpoint,
+    Defect,
     EngineKind,
     Execution,
     Generation,
@@ -318,6 +319,16 @@ class ProgressAdmin(ReadOnlyAdmin):
     list_filter = ["generation__training__bid__market"]
     list_select_related = ["generation__training__bid__market__cluster"]
     ordering = ["-pk"]
+
+
+@admin.register(Defect)
+class DefectAdmin(ReadOnlyAdmin):
+    """Jobs and clusters on which the executor failed."""
+
+    list_display = ["execution", "bid", "problem", "failures", "since", "at"]
+    list_filter = ["execution"]
+    list_select_related = ["execution__cluster", "bid__market__cluster"]
+    search_fields = ["problem", "=bid__sequence"]
 
 
 @admin.register(Lease)

@@ -6,7 +6,7 @@ from there: a row is written before each call of an engine, and each call may be
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Final
@@ -18,13 +18,15 @@ from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
 from execution import lease, programs, records
+from execution.capacity import Room, room_of
+from execution.defects import OUTSIDE, UNUSABLE, Defects, Failure
+from execution.ends import last_lines, words_of_end
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
 from execution.engines.slurm import SlurmEngine
 from execution.housekeeping import Housekeeping
 from execution.launching import Launcher
 from execution.lease import Fenced
-from execution.logs import shown
 from execution.models import (
     OVER,
     EngineKind,
@@ -37,31 +39,17 @@ from execution.models import (
 )
 from execution.places import ProgressFile, engine_root
 from execution.records import Report
-from execution.steps import Begin, Demands, End, Hold, Kill, Launch, Step, Stop, Wanted
+from execution.steps import Begin, End, Hold, Job, Kill, Launch, Step, Stop, Wanted
 from execution.steps import next_steps as next_steps_of
 from execution.wanted import GOING, Holdings, Timeline, timeline
 from execution.works import Work, Works
 
-LAST_LINES: Final = 20
-"""Lines of output that are the reason of a failure."""
-LAST_BYTES: Final = 4_000
-UNLIMITED: Final = 2**62
-"""More units of a resource than all jobs together take."""
 POINTS_AT_ONCE: Final = 20_000
 """Reported steps after which a transaction ends, and the next ones come into another."""
 
 log = logging.getLogger(__name__)
 
 Engines = Callable[[Execution], Engine]
-
-
-@dataclass(frozen=True)
-class Room:
-    """Capacity of the servers of a cluster, and what machines take of it."""
-
-    capacity: Mapping[int, Sequence[int]]
-    """Units of each resource, by key of the server."""
-    demands: Demands
 
 
 class Executor:
@@ -87,6 +75,7 @@ class Executor:
         self._fence = 0
         self._works, self._holdings = Works(), Holdings()
         self._launcher, self._housekeeping = Launcher(), Housekeeping()
+        self._defects = Defects()
 
     def once(self) -> bool:
         """Do what there is to do now for all clusters; return whether this executor is active."""
@@ -94,19 +83,16 @@ class Executor:
         if fence is None:
             return False
         self._fence = fence
-        for execution in Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False):
-            try:
-                self._cluster(execution)
-                self._housekeeping.go_on(fence, execution, now=self._now())
-            except Fenced:
-                return False
-            except Exception:  # other clusters are not affected, and the next call tries again
-                log.exception("execution of %s", execution.cluster.name)
+        try:
+            for execution in Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False):
+                self._cluster_or_note(execution)
+        except Fenced:
+            return False
         return True
 
     def close(self) -> None:
         """Let another executor take over at once. Jobs run on."""
-        lease.give_back(self._holder)
+        lease.give_back(self._holder, now=self._now())
 
     def engine(self, execution: Execution) -> Engine:
         """Return the engine of a cluster, which is made once."""
@@ -115,11 +101,23 @@ class Executor:
             self._engines[key] = self._make(execution)
         return self._engines[key]
 
+    def _cluster_or_note(self, execution: Execution) -> None:
+        try:
+            self._defects.begin(self._fence, execution)
+            self._cluster(execution)
+            self._housekeeping.go_on(self._fence, execution, now=self._now())
+            self._defects.mended(self._fence, execution, [None])
+        except Fenced:
+            raise
+        except Exception as error:  # other clusters are not affected, and the next call tries again
+            self._defects.note(self._fence, execution, None, error, now=self._now())
+
     def _cluster(self, execution: Execution) -> None:
         market: Market = execution.cluster.market
         engine = self.engine(execution)
         seen = engine.list()
         if not seen and not _has_work(market):  # nothing is read of a market, and no kernels are loaded
+            self._defects.forget_others(self._fence, execution, ())
             return
         if not warming.prepare(market.pk):
             return
@@ -128,22 +126,64 @@ class Executor:
         works = self._works.take(self._fence, market)
         if self._create(execution, wanted.keys() - {work.training.bid_id for work in works}):
             works = self._works.take(self._fence, market)
-        _end_strangers(engine, seen, works)
-        for work in works:
-            for process in work.processes:
-                records.observe(self._fence, process, seen.get(process.key), time_)
-        self._read_progress(works)
-        jobs = [work.job(wanted.get(work.training.bid_id), seen) for work in works]
+        strangers = _end_strangers(engine, seen, works)
+        ready = [work for work in works if not self._waits(execution, work.training.bid_id)]
+        ready = self._for_each(execution, ready, lambda work: self._observe(work, seen, time_))
+        ready = self._read_progress(execution, ready)
+        jobs: dict[int, Job] = {}
+        ready = self._for_each(execution, ready, lambda work: jobs.update(_by_name(work.job(_of(wanted, work), seen))))
         steps = next_steps_of(
-            jobs, now=time_.now_s, grace_s=execution.grace_s, capacity=room.capacity, demands=room.demands
+            jobs.values(),
+            now=time_.now_s,
+            grace_s=execution.grace_s,
+            capacity=room.capacity,
+            demands=room.demands,
+            taken=[work.occupied(seen) for work in works if work.training.pk not in jobs],
         )
-        for work in works:
-            for step in steps.get(work.training.pk, ()):
-                self._do(execution, engine, work, step, slot=time_.slot)
-        for work in works:
-            if work.generation is None:
-                self._settle(work.training)
-        self._works.keep(self._fence, market, works)
+        ready = self._for_each(
+            execution, ready, lambda work: self._do_all(execution, engine, work, steps, slot=time_.slot)
+        )
+        ready = self._for_each(execution, ready, self._settle)
+        # What of the others is in memory may not be what their rows say, so these are read again.
+        self._works.keep(self._fence, market, ready)
+        self._defects.mended(self._fence, execution, [work.training.bid_id for work in ready])
+        self._defects.forget_others(self._fence, execution, wanted.keys() | {work.training.bid_id for work in works})
+        if strangers is not None:
+            raise strangers
+
+    def _waits(self, execution: Execution, bid: int) -> bool:
+        return self._defects.waits(execution, bid, now=self._now())
+
+    def _for_each(self, execution: Execution, works: Iterable[Work], act: Callable[[Work], None]) -> list[Work]:
+        """Do something for each job, and return the jobs for which nothing was raised; the others are left alone."""
+        return [work for work in works if self._try(execution, work.training.bid, partial(act, work))]
+
+    def _try(self, execution: Execution, bid: Bid, act: Callable[[], None]) -> bool:
+        """Do something for one job, and return whether nothing was raised: no error of a job may stop the others."""
+        try:
+            act()
+        except (Fenced, *UNUSABLE):
+            raise
+        except Exception as error:  # a job must not stop the others; it is logged and stored
+            failure = self._defects.note(self._fence, execution, bid, error, now=self._now())
+            if failure.is_last and not isinstance(error, OUTSIDE):
+                self._give_up(execution, bid, failure, error)
+            return False
+        return True
+
+    def _give_up(self, execution: Execution, bid: Bid, failure: Failure, error: Exception) -> None:
+        """Fail a job in the market, for an error that is not its own."""
+        words = f"The executor failed on this job {failure.number} times in a row ({type(error).__name__})."
+        try:
+            _fail(bid, words, Refund.UNDELIVERED)
+        except (Fenced, *UNUSABLE):
+            raise
+        except Exception as another:  # it is noted like the first one
+            self._defects.note(self._fence, execution, bid, another, now=self._now())
+
+    def _observe(self, work: Work, seen: Mapping[str, Seen], time_: Timeline) -> None:
+        for process in work.processes:
+            records.observe(self._fence, process, seen.get(process.key), time_)
 
     def _market_now(self, market: Market, time_: Timeline) -> tuple[Mapping[int, Wanted], Room]:
         """Return what bids hold now, by key of the bid, and the room of the servers, from one version of the market."""
@@ -161,37 +201,70 @@ class Executor:
             .order_by("sequence")
         )
         for bid in new:
-            document = bid.body["program"]
-            program = programs.named(execution.cluster, bid.owner, document["name"])
-            earlier = programs.continued(bid.market, bid.owner, document.get("continues"))
-            checkpoint = None if earlier is None else records.newest_checkpoint(earlier)
-            if program is None:
-                _fail(bid, f"The program {document['name']} was removed before the job started.", Refund.UNDELIVERED)
-            elif "continues" in document and checkpoint is None:
-                words = f"The checkpoints of bid {document['continues']} were removed before the job started."
-                _fail(bid, words, Refund.UNDELIVERED)
-            else:
-                records.create_training(self._fence, bid, program, document, checkpoint)
+            if not self._waits(execution, bid.pk):
+                self._try(execution, bid, partial(self._create_one, execution, bid))
         return bool(new)
 
-    def _read_progress(self, works: Iterable[Work]) -> None:
-        """Record what programs reported since the last loop, for many jobs in one transaction."""
-        reports: list[Report] = []
-        read = 0
+    def _create_one(self, execution: Execution, bid: Bid) -> None:
+        document = bid.body["program"]
+        program = programs.named(execution.cluster, bid.owner, document["name"])
+        earlier = programs.continued(bid.market, bid.owner, document.get("continues"))
+        checkpoint = None if earlier is None else records.newest_checkpoint(earlier)
+        if program is None:
+            _fail(bid, f"The program {document['name']} was removed before the job started.", Refund.UNDELIVERED)
+        elif "continues" in document and checkpoint is None:
+            words = f"The checkpoints of bid {document['continues']} were removed before the job started."
+            _fail(bid, words, Refund.UNDELIVERED)
+        else:
+            records.create_training(self._fence, bid, program, document, checkpoint)
+
+    def _read_progress(self, execution: Execution, works: Iterable[Work]) -> list[Work]:
+        """Record what programs have reported, for many jobs in one transaction; return as `_for_each`."""
+        works, done = list(works), set[int]()
+        batch: list[tuple[Work, Report]] = []
+
+        def read(work: Work) -> None:
+            report = self._report_of(work)
+            if report is None:
+                done.add(work.training.pk)
+            else:
+                batch.append((work, report))
+
+        def keep() -> None:
+            done.update(work.training.pk for work in self._keep_batch(execution, batch))
+            batch.clear()
+
+        points = 0
         for work in works:
-            if work.generation is None:
-                continue
-            file = self._files.get(work.generation.pk)
-            if file is None:
-                path = records.files_of(work.training).progress(work.generation.number)
-                file = self._files[work.generation.pk] = ProgressFile(str(path))
-            if points := file.read():
-                reports.append(Report(work.training, work.generation, points))
-                read += len(points)
-            if read >= POINTS_AT_ONCE:
-                self._keep_progress(reports)
-                reports, read = [], 0
-        self._keep_progress(reports)
+            self._for_each(execution, [work], read)
+            points += len(batch[-1][1].points) if batch and batch[-1][0] is work else 0
+            if points >= POINTS_AT_ONCE:
+                keep()
+                points = 0
+        keep()
+        return [work for work in works if work.training.pk in done]
+
+    def _report_of(self, work: Work) -> Report | None:
+        """Return what a job has reported since the last loop; None if it has not."""
+        if work.generation is None:
+            return None
+        file = self._files.get(work.generation.pk)
+        if file is None:
+            path = records.files_of(work.training).progress(work.generation.number)
+            file = self._files[work.generation.pk] = ProgressFile(str(path))
+        points = file.read()
+        return Report(work.training, work.generation, points) if points else None
+
+    def _keep_batch(self, execution: Execution, batch: Sequence[tuple[Work, Report]]) -> list[Work]:
+        """Record reports in one transaction or, if that fails for one of them, each in its own."""
+        works, of = [work for work, _ in batch], {work.training.pk: report for work, report in batch}
+        try:
+            self._keep_progress(list(of.values()))
+        except (Fenced, *UNUSABLE):
+            raise
+        except Exception:  # one report is the reason, and each is recorded apart
+            return self._for_each(execution, works, lambda work: self._keep_progress([of[work.training.pk]]))
+        return works
 
     def _keep_progress(self, reports: Sequence[Report]) -> None:
         if not reports:
@@ -203,6 +276,12 @@ class Executor:
                 self._files.pop(report.generation.pk, None)
             raise
         records.keep_checkpoints(self._fence, [(report.training, report.generation) for report in reports])
+
+    def _do_all(
+        self, execution: Execution, engine: Engine, work: Work, steps: Mapping[int, Sequence[Step]], *, slot: int
+    ) -> None:
+        for step in steps.get(work.training.pk, ()):
+            self._do(execution, engine, work, step, slot=slot)
 
     def _do(self, execution: Execution, engine: Engine, work: Work, step: Step, *, slot: int) -> None:
         """Write a step's rows, then call the engine."""
@@ -231,16 +310,20 @@ class Executor:
                 self._end(engine, work, generation)
 
     def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
-        self._read_progress([work])
-        reason = _last_lines(engine, work.processes)
+        if report := self._report_of(work):
+            self._keep_progress([report])
+        reason = last_lines(engine, work.processes)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
         self._files.pop(generation.pk, None)
         self._launcher.forget(work.processes)
         work.generation, work.processes = None, []
 
-    def _settle(self, training: Training) -> None:
-        """Let the market know what ended, and end trainings whose bid has ended."""
+    def _settle(self, work: Work) -> None:
+        """Let the market know what ended, and end trainings whose bid has ended, unless something of it still runs."""
+        training = work.training
         bid = training.bid
+        if work.generation is not None:
+            return
         if training.state in OVER:
             if bid.state == BidState.RUNNING:
                 if training.state == TrainingState.FINISHED:
@@ -250,10 +333,18 @@ class Executor:
         elif bid.state not in GOING:
             state = TrainingState.FAILED if bid.state == BidState.FAILED else TrainingState.STOPPED
             training.refresh_from_db(fields=["step"])  # a program may have reported it by HTTP
-            records.finish(self._fence, training, state, _words_of_end(training))
+            records.finish(self._fence, training, state, words_of_end(training))
 
 
 _PROCESSES: Final = Process.objects.select_related("server", "machine_type").order_by("-role", "rank")
+
+
+def _by_name(job: Job) -> dict[int, Job]:
+    return {job.name: job}
+
+
+def _of(wanted: Mapping[int, Wanted], work: Work) -> Wanted | None:
+    return wanted.get(work.training.bid_id)
 
 
 def _has_work(market: Market) -> bool:
@@ -262,16 +353,22 @@ def _has_work(market: Market) -> bool:
     return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
 
 
-def _end_strangers(engine: Engine, seen: Mapping[str, Seen], works: Sequence[Work]) -> None:
-    """End what nobody wants, and let the engine list no longer what has ended and is recorded."""
+def _end_strangers(engine: Engine, seen: Mapping[str, Seen], works: Sequence[Work]) -> Exception | None:
+    """End what nobody wants, and let the engine list no longer what has ended and is recorded.
+
+    Return an error of the engine, if there was one; jobs are dealt with in any case.
+    """
     mine = {process.key for work in works for process in work.processes}
-    for key, one in seen.items():
-        if key in mine:
-            continue
-        if one.phase in (Phase.EXITED, Phase.LOST):
-            engine.retire(key)
-        else:
-            engine.kill(key)
+    found: Exception | None = None
+    for key in seen.keys() - mine:
+        try:
+            if seen[key].phase in (Phase.EXITED, Phase.LOST):
+                engine.retire(key)
+            else:
+                engine.kill(key)
+        except Exception as error:  # jobs are dealt with first; it is raised afterwards
+            found = error
+    return found
 
 
 def _going(processes: Sequence[Process]) -> list[str]:
@@ -291,45 +388,6 @@ def _stop(engine: Engine, processes: Sequence[Process]) -> None:
 def _each(keys: Sequence[str], call: Callable[[str], None]) -> None:
     for key in keys:
         call(key)
-
-
-def room_of(market: Market) -> Room:
-    """Return what the servers of a market have, in the version that this block reads."""
-    book = market_snapshot(market).book
-    snapshot, inventory = book.snapshot, book.snapshot.inventory
-    demands = {
-        ("worker", key): row for key, row in zip(snapshot.worker_ids, inventory.worker_demand.tolist(), strict=True)
-    }
-    demands |= {("ps", key): row for key, row in zip(snapshot.ps_ids, inventory.ps_demand.tolist(), strict=True)}
-    units = inventory.capacity.copy()
-    if book.view.queues is not None:  # a job in queues always finds a parameter server in a cloud, whatever that has
-        for cloud in (s for s, is_cloud in enumerate(inventory.cloud) if is_cloud):
-            units[cloud, inventory.ps_demand.any(axis=0)] = UNLIMITED
-    return Room(dict(zip(snapshot.server_ids, units.tolist(), strict=True)), demands)
-
-
-def _last_lines(engine: Engine, processes: Sequence[Process]) -> str:
-    """Return how the first process that failed ended, with its last lines of output; empty if none failed."""
-    failed = [one for one in processes if one.state == ProcessState.LOST or one.code not in (None, 0, 143)]
-    if not failed:
-        return ""
-    one = failed[0]
-    how = "was lost" if one.state == ProcessState.LOST else f"exited with code {one.code}"
-    _, end = engine.log_size(one.key)
-    output = shown(engine.log(one.key, max(0, end - LAST_BYTES), LAST_BYTES))
-    lines = "\n".join(output.splitlines()[-LAST_LINES:])
-    said = f" {one.reason}" if one.reason else ""
-    return f"{one.get_role_display()} {one.rank} {how}.{said}\n{lines}".rstrip()
-
-
-def _words_of_end(training: Training) -> str:
-    """Return how far a training came."""
-    if training.bid.state == BidState.FAILED:
-        return training.bid.end_reason
-    if not training.steps:
-        return f"Its promise is over at step {training.step}."
-    share = min(1.0, training.step / training.steps)
-    return f"{share:.0%} done: step {training.step} of {training.steps}."
 
 
 def _complete(bid: Bid) -> None:

@@ -46,9 +46,9 @@ def take(holder: str, *, now: float) -> int | None:
         return lease.fence
 
 
-def give_back(holder: str) -> None:
-    """Let another executor take the lease at once."""
-    Lease.objects.filter(name=NAME, holder=holder).update(until=0.0)
+def give_back(holder: str, *, now: float) -> None:
+    """Let another executor take the lease at once; `now` is in seconds since 1970."""
+    Lease.objects.filter(name=NAME, holder=holder, until__gt=now).update(until=now)
 
 
 @contextmanager

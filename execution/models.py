@@ -16,6 +16,7 @@ from cluster.models import NAME, Cluster, MachineType, Server
 MOST_ARGUMENTS: Final = 64
 LONGEST_ARGUMENT: Final = 1_000
 LONGEST_GRACE_S: Final = 3_600
+LONGEST_PROBLEM: Final = 1_000
 
 
 def texts(value: object) -> None:
@@ -404,6 +405,29 @@ class Progress(models.Model):
 
     def __str__(self) -> str:
         return f"step {self.step} of {self.generation}"
+
+
+class Defect(models.Model):
+    """A job on which the executor failed, or the loop of a cluster: it tries again, and deletes the row then."""
+
+    execution = models.ForeignKey(Execution, models.CASCADE, related_name="defects")
+    bid = models.ForeignKey(
+        Bid, models.CASCADE, null=True, related_name="+", help_text="The job's bid; null for the loop of the cluster."
+    )
+    problem = models.CharField(max_length=LONGEST_PROBLEM, help_text="The error; the log has where it was raised.")
+    failures = models.PositiveIntegerField(help_text="Failures in a row.")
+    since = models.DateTimeField(default=clock.now)
+    at = models.DateTimeField(help_text="Time of the newest failure.")
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            UniqueConstraint(fields=["execution", "bid"], name="defect_of_bid_once"),
+            UniqueConstraint(fields=["execution"], condition=Q(bid=None), name="defect_of_cluster_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"the executor failed {self.failures} time{'s' * (self.failures != 1)} in a row: {self.problem}"
 
 
 class Lease(models.Model):

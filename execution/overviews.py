@@ -1,6 +1,6 @@
 """Execution of a cluster, for operators: what runs, whether an executor is active, and what is late."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
@@ -17,6 +17,7 @@ from execution.engines.base import EngineError
 from execution.forecasts import Forecast, late_ones
 from execution.models import (
     OVER,
+    Defect,
     EngineKind,
     Execution,
     Generation,
@@ -91,6 +92,8 @@ class Overview:
     processes: dict[str, int]
     servers: list[ServerUse]
     late: list[Late]
+    defect: Defect | None
+    """An error that ends each loop of the executor for this cluster; None if there is none."""
     foreseen: list[Forecast]
     """Trainings that run and will not be done in time at their present rate, the latest first."""
     restart: RestartCost
@@ -108,7 +111,7 @@ class Overview:
 
 def overview(execution: Execution) -> Overview:
     """Return all of it, as of now."""
-    lease = Lease.objects.first()
+    lease, defects = Lease.objects.first(), list(execution.defects.select_related("bid"))
     return Overview(
         execution=execution,
         lease=lease,
@@ -117,7 +120,8 @@ def overview(execution: Execution) -> Overview:
         generations=live(execution).count(),
         processes=processes_by_state(execution),
         servers=servers(execution),
-        late=late(execution),
+        late=late(execution, defects),
+        defect=next((row for row in defects if row.bid is None), None),
         foreseen=late_ones(execution.cluster.market),
         restart=restart_cost(execution.cluster.market),
     )
@@ -189,9 +193,14 @@ def node_states(execution: Execution) -> Mapping[str, str] | None:
         return dict.fromkeys(names, f"no answer: {str(error).partition(chr(10))[0]}")
 
 
-def late(execution: Execution) -> list[Late]:
-    """Return what should have started or ended by now, by bid. Jobs in queues are late only once they were started."""
-    return sorted((*_late_ends(execution), *_late_processes(execution), *_late_starts(execution)), key=_number)
+def late(execution: Execution, defects: Iterable[Defect] = ()) -> list[Late]:
+    """Return what should have started or ended by now, and jobs on which the executor failed, by bid.
+
+    Jobs in queues are late only once they were started.
+    """
+    late = (*_late_ends(execution), *_late_processes(execution), *_late_starts(execution))
+    failed = (Late(row.bid.sequence, str(row), row.since) for row in defects if row.bid is not None)
+    return sorted((*late, *failed), key=_number)
 
 
 def _number(one: Late) -> tuple[int, datetime]:

@@ -135,7 +135,13 @@ Demands = Mapping[tuple[str, int], Sequence[int]]
 
 
 def next_steps(
-    jobs: Iterable[Job], *, now: float, grace_s: float, capacity: Mapping[int, Sequence[int]], demands: Demands
+    jobs: Iterable[Job],
+    *,
+    now: float,
+    grace_s: float,
+    capacity: Mapping[int, Sequence[int]],
+    demands: Demands,
+    taken: Iterable[Allocation] = (),
 ) -> dict[int, list[Step]]:
     """Return the steps of each job that has any, by name.
 
@@ -155,9 +161,13 @@ def next_steps(
         Units of each resource of a server, by the server's key.
     demands
         Units that machines take.
+    taken
+        Machines on which something runs that belongs to none of these jobs.
     """
     jobs = list(jobs)
     free = {server: list(units) for server, units in capacity.items()}
+    for machines in taken:
+        take(free, machines, demands)
     for job in jobs:
         if job.live is not None:
             take(free, job.live.allocation, demands)

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 from auctions.models import BidState, Market
 from execution.engines.base import Phase, Seen
 from execution.models import OVER, Generation, GenerationState, Process, ProcessState, Training
-from execution.steps import Job, Live, Machines, Observed, Wanted
+from execution.steps import Allocation, Job, Live, Machines, Observed, Wanted, merged
 from execution.wanted import GOING
 
 MANY: Final = 500
@@ -46,6 +46,14 @@ class Work:
             wait_until=self.training.wait_until,
             over=self.training.state in OVER,
             cancelled=self.training.bid.state in (BidState.CANCELLED, BidState.FAILED),
+        )
+
+    def occupied(self, seen: Mapping[str, Seen]) -> Allocation:
+        """Return the machines on which the engine sees something of it, whatever else its rows say."""
+        return merged(
+            Machines(one.role, one.server_id, one.machine_type_id, 1)
+            for one in self.processes
+            if one.key in seen and seen[one.key].phase not in (Phase.EXITED, Phase.LOST)
         )
 
 

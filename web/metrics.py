@@ -29,6 +29,9 @@ RESERVED_BYTES: Final = 1 << 18
 LARGEST_ENTRY_BYTES: Final = 64
 """Bytes of an entry of a file besides its key."""
 
+of_rooms: list[Collector] = []
+"""Collectors that rooms above the one of the markets have added."""
+
 log = logging.getLogger(__name__)
 
 
@@ -138,6 +141,6 @@ def exposition(*collectors: Collector) -> bytes:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, path=str(settings.METRICS_DIR))  # type: ignore[no-untyped-call]
     others = CollectorRegistry()
-    for collector in collectors:
+    for collector in (*collectors, *of_rooms):
         others.register(collector)
     return bytes(generate_latest(registry)) + bytes(generate_latest(others))

@@ -216,11 +216,18 @@ class ExecutionOut(Answer):
     generations = fields.number("Number of generations that have not ended.")
     processes = _counts("processes of these generations")
     servers = ServerUseOut(many=True, help_text="Servers in the order of prices.")
-    late = LateOut(many=True, help_text="What should have started or ended more than 5 s ago, by bid.")
+    late = LateOut(
+        many=True, help_text="What should have started or ended more than 5 s ago, or failed in the executor, by bid."
+    )
+    defect = string("Error that ends each loop of the executor for this cluster; null if there is none.", null=True)
     foreseen = ForecastOut(
         many=True, help_text="Trainings that will not be done in time at their present rate, the latest first."
     )
     restart = RestartOut(help_text="What it costs a job that its machines change.")
+
+    @staticmethod
+    def defect_of(row: Overview) -> str | None:
+        return None if row.defect is None else str(row.defect)
 
     @staticmethod
     def executor_of(row: Overview) -> str | None:

@@ -245,6 +245,8 @@ class FilesEngine(ABC):
         return True
 
 
+EXPECTED: Final = {shim.STARTED: {"inner", "started_s"}, shim.EXIT: {"code", "started_s", "ended_s", "reason"}}
+"""Keys of the objects in these files."""
 TRIES: Final = 10
 """Times that the output is read again, if its oldest segment was dropped meanwhile."""
 
@@ -275,7 +277,8 @@ def _read(directory: str, name: str) -> dict[str, Any] | None:
             content: dict[str, Any] = json.load(file)
     except (FileNotFoundError, ValueError):  # half a file is what a server leaves that lost its power
         return None
-    return content
+    # Where programs run as the engine's own user, one could write anything there.
+    return content if isinstance(content, dict) and content.keys() >= EXPECTED.get(name, set()) else None
 
 
 def _is_locked(directory: str) -> bool:

@@ -13,6 +13,7 @@ from auctions.models import Bid, BidState, Market
 from cluster import clock
 from execution.models import (
     OVER,
+    Defect,
     Execution,
     Generation,
     Lease,
@@ -36,13 +37,14 @@ def executor_runs() -> bool:
 def mark(bid: Bid) -> tuple[object, ...]:
     """Return what changes when the training does."""
     training = Training.objects.filter(bid=bid).values_list("pk", "state", "reason", "step", "loss", "retries").first()
+    failed = Defect.objects.filter(bid=bid).exists()
     if training is None:
-        return bid.state, executor_runs()
+        return bid.state, executor_runs(), failed
     mine = Generation.objects.filter(training=training[0])
     live = Process.objects.filter(generation__training=training[0]).order_by("pk")
     newest = live.filter(generation=mine.order_by("-number").values("pk")[:1])
     return (
-        *(training, bid.state, executor_runs()),
+        *(training, bid.state, executor_runs(), failed),
         tuple(mine.order_by("-number").values_list("number", "state")[:1]),
         tuple(newest.values_list("pk", "state", "code")),
     )
@@ -97,6 +99,8 @@ def _words(execution: Execution | None, bid: Bid, training: Training | None) -> 
         return "Nothing was started for this bid."
     if not executor_runs():
         return "No executor is active: nothing is started until an operator starts one (manage.py execute)."
+    if Defect.objects.filter(bid=bid).exists():
+        return "The executor failed on this job and will try again. Operators find the cause on the page Execution."
     return "" if training is not None else "It waits for its machines: nothing was started yet."
 
 

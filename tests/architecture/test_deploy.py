@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from auctions.engine import decision_queue
 from auctions.runtime import signs
+from execution.models import Execution
 from tests.auctions.worlds import make_market, make_user, submit
 from tests.processes import ROOT
 
@@ -67,6 +68,7 @@ def grouped(node: Any) -> Iterator[str]:
 def exported(kept_rows: None) -> dict[str, set[str]]:
     """The labels of each sample that a server with a broker exports."""
     market = make_market()
+    Execution.objects.create(cluster=market.cluster)
     submit(market, make_user("alice"))
     decision_queue.process_pending(market.pk)
     signs.give("worker-1@shadowprice", ["celery"])

@@ -19,7 +19,7 @@ from tests.execution.worlds import World, make_world
 pytestmark = pytest.mark.thorough
 
 ADMIN = "/admin/execution"
-RECORDS = ("training", "generation", "process", "checkpoint", "progress", "lease")
+RECORDS = ("training", "generation", "process", "checkpoint", "progress", "lease", "defect")
 
 
 @pytest.fixture

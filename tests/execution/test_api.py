@@ -206,7 +206,7 @@ def test_reading_writes_nothing_and_asks_few_queries(
     before = [list(rows.objects.values()) for rows in (Training, Process, Progress, Lease)]
     with django_assert_max_num_queries(17):
         alice.get(address(running))
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(25):
         olga.get("/api/v1/clusters/lab/execution")
     assert [list(rows.objects.values()) for rows in (Training, Process, Progress, Lease)] == before
 

@@ -9,7 +9,16 @@ import pytest
 from auctions.models import BidState, Commitment
 from auctions.state import book
 from execution.engines.base import Limits
-from execution.models import Ending, Execution, Generation, GenerationState, Process, ProcessState, TrainingState
+from execution.models import (
+    Ending,
+    Execution,
+    Generation,
+    GenerationState,
+    Lease,
+    Process,
+    ProcessState,
+    TrainingState,
+)
 from tests.execution.worlds import World, make_world
 
 pytestmark = [pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
@@ -203,6 +212,7 @@ def test_one_executor_is_active_and_another_one_takes_over_when_its_lease_has_ru
     assert other.once()
     assert not one.once()
     other.close()
+    assert Lease.objects.get().until == world.now  # pages say since when none is active
     assert one.once()
 
 

@@ -2,7 +2,6 @@
 twice, nothing runs outside what its bid holds, nothing is left running, and each exit is recorded once.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +16,10 @@ from auctions.history.audit import audit_market
 from auctions.models import Bid, BidState
 from auctions.state import book
 from auctions.state.market_snapshot import one_version
-from execution import executor, lease, records
+from execution import defects, lease, records
+from execution.capacity import room_of
 from execution.engines.base import Phase
-from execution.executor import Executor, room_of
+from execution.executor import Executor
 from execution.models import Generation, GenerationState, Process, ProcessState
 from execution.wanted import held_by_promise, held_in_queues, timeline, wanted_now
 from tests import draws
@@ -205,9 +205,9 @@ class Machine:
             assert sorted(places) == sorted(held)
 
 
-def unexpected(message: str, *about: object) -> None:
+def unexpected(message: str, *about: object, exc_info: Exception) -> None:
     """Let the executor die of an error that it would log, before it tries again."""
-    raise AssertionError(message % about) from sys.exc_info()[1]
+    raise AssertionError(message % about) from exc_info
 
 
 @pytest.mark.soak
@@ -218,10 +218,11 @@ def test_nothing_runs_twice_or_outside_its_slots_whenever_the_executor_is_killed
     book.forget()
     world = make_world(monkeypatch, settings, tmp_path, policy=policy)
     killer = Killer()
-    monkeypatch.setattr(records, "fenced", killer.fenced)
+    for module in (records, defects):
+        monkeypatch.setattr(module, "fenced", killer.fenced)
     for name in CALLS:
         monkeypatch.setattr(world.engine, name, killer.around(getattr(world.engine, name)))
-    monkeypatch.setattr(executor.log, "exception", unexpected)
+    monkeypatch.setattr(defects.log, "error", unexpected)
     world.go(1)
     machine = Machine(world, np.random.default_rng(draws.fresh_seed()), killer)
     for _ in range(draws.rounds(25, longer=32)):

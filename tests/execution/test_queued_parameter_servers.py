@@ -8,7 +8,7 @@ import pytest
 from auctions.engine import slots
 from auctions.models import PsAssignment, PsHost
 from auctions.state.market_snapshot import one_version
-from execution.executor import UNLIMITED, room_of
+from execution.capacity import UNLIMITED, room_of
 from execution.models import Generation, Process
 from execution.wanted import held_in_queues, timeline
 from scheduling.preemptive.workers import TICKS

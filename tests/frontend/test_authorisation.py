@@ -373,7 +373,7 @@ ADMIN: Final[dict[str, str]] = {
     **dict.fromkeys(("auctions.market", "execution.execution"), f"{READ} add"),
     "execution.program": ALL,
     **dict.fromkeys(("execution.training", "execution.generation", "execution.process"), READ),
-    **dict.fromkeys(("execution.checkpoint", "execution.progress", "execution.lease"), READ),
+    **dict.fromkeys(("execution.checkpoint", "execution.progress", "execution.lease", "execution.defect"), READ),
     **dict.fromkeys(("studies.plan",), READ),
 }
 """Pages of each model in the admin that an operator may open; an administrator may open those of `auth`, too."""

@@ -1,0 +1,41 @@
+"""Reasons of the ends of generations and trainings, in words for their owner."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from auctions.models import BidState
+from execution.defects import OUTSIDE
+from execution.engines.base import Engine
+from execution.logs import shown
+from execution.models import Process, ProcessState, Training
+
+LAST_LINES: Final = 20
+"""Lines of output that are the reason of a failure."""
+LAST_BYTES: Final = 4_000
+
+
+def last_lines(engine: Engine, processes: Sequence[Process]) -> str:
+    """Return how the first process that failed ended, with its last lines of output; empty if none failed."""
+    failed = [one for one in processes if one.state == ProcessState.LOST or one.code not in (None, 0, 143)]
+    if not failed:
+        return ""
+    one = failed[0]
+    how = "was lost" if one.state == ProcessState.LOST else f"exited with code {one.code}"
+    try:
+        _, end = engine.log_size(one.key)
+        output = shown(engine.log(one.key, max(0, end - LAST_BYTES), LAST_BYTES))
+    except OUTSIDE as error:  # what it wrote is for people: it ends without
+        output = f"Its output could not be read: {error}"
+    lines = "\n".join(output.splitlines()[-LAST_LINES:])
+    said = f" {one.reason}" if one.reason else ""
+    return f"{one.get_role_display()} {one.rank} {how}.{said}\n{lines}".rstrip()
+
+
+def words_of_end(training: Training) -> str:
+    """Return how far a training came."""
+    if training.bid.state == BidState.FAILED:
+        return training.bid.end_reason
+    if not training.steps:
+        return f"Its promise is over at step {training.step}."
+    share = min(1.0, training.step / training.steps)
+    return f"{share:.0%} done: step {training.step} of {training.steps}."

@@ -1,0 +1,24 @@
+"""Metrics of execution in the format of Prometheus, from rows."""
+
+from collections.abc import Iterator
+
+from django.db.models import Count
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from execution.models import Execution
+
+
+class ExecutionMetrics(Collector):
+    """Metrics of all clusters that execute, at the time of a scrape."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        defects = GaugeMetricFamily(
+            "shadowprice_execution_defects", "Jobs and clusters on which the executor fails.", labels=["market"]
+        )
+        rows = Execution.objects.order_by("cluster").annotate(count=Count("defects"))
+        for name, count in rows.values_list("cluster__name", "count"):
+            defects.add_metric([name], count)
+        yield defects
