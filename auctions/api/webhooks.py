@@ -81,7 +81,7 @@ class MadeWebhookOut(WebhookOut):
     secret = serializers.CharField(help_text="The secret that signs its messages; it is shown this once.")
 
 
-class WebhookPage(Page):
+class WebhookPage(Page, Answer):
     results = WebhookOut(many=True, help_text="Your webhooks, newest first.")
 
 
@@ -111,7 +111,7 @@ class DeliveryOut(Answer):
     body = serializers.CharField(help_text="The text that is sent and signed.")
 
 
-class DeliveryPage(Page):
+class DeliveryPage(Page, Answer):
     results = DeliveryOut(many=True, help_text="Deliveries, newest first.")
 
 
