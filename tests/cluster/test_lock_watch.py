@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, get_ident
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
 from auctions.domain import waking
@@ -59,6 +61,29 @@ def test_who_holds_the_lock_for_long_is_logged_with_its_stack(
     assert caplog.messages[0].startswith("the holder has held the database's lock for ")
     assert "a_function_that_takes_its_time" in caplog.messages[0]
     assert caplog.messages[-1].startswith("the holder released the database's lock after ")
+
+
+def test_a_thread_that_is_expected_to_hold_the_lock_is_not_logged(
+    database: DatabaseWrapper, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "LONGEST_S", -1.0)
+    with holding.expected():
+        begin(database)
+        holding.look()
+        end(database)
+    assert caplog.messages == []
+    begin(database)
+    holding.look()
+    end(database)
+    assert len(caplog.messages) == 2
+
+
+def test_while_tables_are_changed_locks_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+    monkeypatch.setattr(migrate.Command, "handle", lambda *_, **__: seen.append(set(holding._expecting)))
+    call_command("migrate", verbosity=0)
+    assert seen == [{get_ident()}]
+    assert not holding._expecting
 
 
 def test_a_short_transaction_is_not_logged(database: DatabaseWrapper, caplog: pytest.LogCaptureFixture) -> None:
