@@ -6,6 +6,7 @@ DATABASE_URL and REDIS_URL turn the same code into web and worker processes on P
 import os
 import re
 from datetime import timedelta
+from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,13 @@ EMAIL_PORT = EMAIL_SERVER.port or {"smtps": 465, "smtp+tls": 587}.get(EMAIL_SERV
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(EMAIL_SERVER.username or ""), unquote(EMAIL_SERVER.password or "")
 EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SERVER.scheme == "smtp+tls", EMAIL_SERVER.scheme == "smtps"
 DEFAULT_FROM_EMAIL = os.environ.get("SHADOWPRICE_EMAIL_FROM", "shadowprice@localhost")
+CREDIT_PRICE_TEXT = os.environ.get("SHADOWPRICE_CREDIT_PRICE", "")
+if not re.fullmatch(r"|[0-9]{1,9}(\.[0-9]{1,6})? [A-Z]{3}", CREDIT_PRICE_TEXT):
+    raise ImproperlyConfigured(
+        f"SHADOWPRICE_CREDIT_PRICE: expected a price and a currency such as 0.25 EUR, got {CREDIT_PRICE_TEXT!r}."
+    )
+CREDIT_PRICE = (Decimal(CREDIT_PRICE_TEXT.split()[0]), CREDIT_PRICE_TEXT.split()[1]) if CREDIT_PRICE_TEXT else None
+"""Price of one credit and its currency, shown beside credits of teams; None if the operator states none."""
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"

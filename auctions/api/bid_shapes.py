@@ -116,7 +116,9 @@ class _DecisionOut(Answer):
     value = money("Value at the granted or promised completion; 0 if rejected", source="decision.value")
     payment = money("Posted price of what is held; 0 where nobody pays", source="decision.payment")
     payoff = money("Value less payment", source="decision.payoff")
-    reason = string("Reason of a rejection: price, no_room, impossible, worthless, expired or refused.", null=True)
+    reason = string(
+        "Reason of a rejection: price, no_room, impossible, worthless, expired, refused or over_budget.", null=True
+    )
     explanation = string("The decision in words.", source="decision.explanation")
     schedule = ScheduleOut(allow_null=True, help_text="The schedule; null if rejected, or without a planned start.")
     promised_slot, promised_s, promised_at = slot_times(

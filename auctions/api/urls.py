@@ -3,13 +3,14 @@
 from django.urls import URLPattern, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from auctions.api import bids, servers, views, webhooks
+from auctions.api import bids, budgets, servers, views, webhooks
 from web.problems import not_found
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"
 S = f"{C}/servers/<str:server>"
 W = "webhooks/<int:webhook>"
+T = "teams/<slug:team>/budget"
 
 urlpatterns: list[URLPattern] = [
     path("token", views.Tokens.as_view(), name="api-token"),
@@ -44,6 +45,11 @@ urlpatterns: list[URLPattern] = [
     path(f"{W}/test", webhooks.Test.as_view(), name="api-webhook-test"),
     path(f"{W}/deliveries", webhooks.Deliveries.as_view(), name="api-deliveries"),
     path(f"{W}/deliveries/<int:delivery>/redeliver", webhooks.Redeliver.as_view(), name="api-redeliver"),
+    path("budgets", budgets.Budgets.as_view(), name="api-budgets"),
+    path(T, budgets.OneBudget.as_view(), name="api-budget"),
+    path(f"{T}/grants", budgets.Grants.as_view(), name="api-budget-grants"),
+    path(f"{T}/transactions", budgets.Transactions.as_view(), name="api-budget-transactions"),
+    path(f"{T}/transactions.csv", budgets.TransactionsCsv.as_view(), name="api-budget-transactions-csv"),
     path("schema", SpectacularAPIView.as_view(permission_classes=[], throttle_classes=[]), name="api-schema"),
     # Split: the page holds no inline script, which the content security policy would refuse.
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),

@@ -1,13 +1,14 @@
 """The results that a decided bid would have had with another value or time, at the same decision."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 from uuid import UUID
 
 from auctions.counterfactual.record import Record
 from auctions.domain.bid_conversion import core_bid
+from auctions.domain.credits import millionths
 from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
 from auctions.models import Bid, DecisionRecord, Event, FirstDecision, Market
@@ -40,11 +41,16 @@ class Alternatives:
     """The true time, slots after arrival (`scheduling.analysis.truthfulness.time_of`); None if the utility has none."""
     by_value: tuple[Misreport, ...]
     by_time: tuple[Misreport, ...]
+    over_budget: bool = False
+    """Whether some of the results would have been admitted if the team had had more credits left."""
 
     @property
     def truthful(self) -> bool:
-        """Whether the policy guarantees that no other statement gives more than the true one."""
-        return isinstance(self.policy, PostedPricePolicy) and self.policy.exact
+        """Whether the policy guarantees that no other statement gives more than the true one.
+
+        With a limit this is not so: a smaller value may be granted a schedule that the team can pay.
+        """
+        return isinstance(self.policy, PostedPricePolicy) and self.policy.exact and not self.over_budget
 
 
 def deadline(seconds: float) -> Callable[[], None]:
@@ -110,19 +116,28 @@ The charts of a page and its table request the same one.
 def _computed(bid: Bid, version: int, *, checkpoint: Callable[[], None]) -> Alternatives:
     market = Market.objects.get(pk=bid.market_id)
     replayed = Record.of(market).book_before(version, checkpoint=checkpoint)
-    slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
-    book = replayed.at(slot)
+    slot, payload = Event.objects.values_list("slot", "payload").get(market=market, version=version)
+    book, left = replayed.at(slot), payload.get("credits")
     warming.check(book.policy)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core_bid)
     if bid.stands_until is not None:  # the row has the positions of the inventory at its last try
         core = core_bid(bid.resolved_request, book.snapshot, bid_id=core.id, arrival=core.arrival)
     # Each weight plans the whole line again.
     factors = VALUE_FACTORS if policy.objective is Objective.WELFARE else VALUE_FACTORS[::2]
+    by_value, by_time = stated_values(policy, core, view, factors), stated_times(policy, core, view)
     return Alternatives(
         policy=policy,
         slot=slot,
         amplitude=core.utility.value,
         time=time_of(core.utility),
-        by_value=tuple(stated_values(policy, core, view, factors)),
-        by_time=tuple(stated_times(policy, core, view)),
+        by_value=tuple(_limited(one, left) for one in by_value),
+        by_time=tuple(_limited(one, left) for one in by_time),
+        over_budget=any(_limited(one, left) is not one for one in (*by_value, *by_time)),
     )
+
+
+def _limited(result: Misreport, left: int | None) -> Misreport:
+    """Return a result, or the rejection if it costs more than the bid's team had left."""
+    if left is None or millionths(result.payment) <= left:
+        return result
+    return replace(result, admitted=False, start=None, completion=None, payment=0.0, value=0.0, payoff=0.0)

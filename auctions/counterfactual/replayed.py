@@ -194,9 +194,9 @@ class ReplayedMarket(Replaying):
         else:
             outcome.end(BidState(event.kind), event.slot)
 
-    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int]) -> Turn:
+    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int], credits: Mapping[int, int]) -> Turn:
         """Give standing bids their turn under the other policy, and update their outcomes."""
-        turn = super().turn_of_standing_bids(book, failing=())
+        turn = super().turn_of_standing_bids(book, failing=(), credits=credits)
         for number, decision in turn.ended:
             self.outcomes[str(number)] = Outcome.of(decision)
         for one in turn.tries:

@@ -45,6 +45,16 @@ class TooManyWebhooks(AuctionError):
     """The user has as many webhooks as one may have."""
 
 
+class NoBudget(AuctionError):
+    """The team has no budget."""
+
+    status = HTTPStatus.NOT_FOUND
+
+
+class NotGranted(AuctionError):
+    """The credits cannot be granted, or are not left to be taken back."""
+
+
 class CannotDecide(AuctionError):
     """The policy in force fails on this bid."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from auctions.domain.bid_check import LEAST_WEIGHT
+from auctions.domain.credits import limited
 from auctions.domain.policy_errors import policy_errors
 from auctions.state.book import LiveBook
 from scheduling.model.bid import Bid as CoreBid
@@ -26,10 +27,14 @@ class Made:
     """The decision as canonical text."""
     latency_ms: float
     """Time that the policy needed for the decision, ms."""
+    left: int | None = None
+    """Millionths of a credit that the bid's team had left before the decision; None without a limit."""
 
 
-def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
+def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None) -> Made:
     """Let the policy decide a bid, and apply the decision to the book. `owner` is the key of the user who sent the bid.
+
+    `left` is what the bid's team may spend, millionths of a credit; None without a limit.
 
     Raises
     ------
@@ -38,19 +43,22 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
     """
     with policy_errors():
         began = perf_counter()
-        decision = answer(bid, book)
+        decision = limited(answer(bid, book), left)
         latency_ms = (perf_counter() - began) * 1000
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
         _check(decision, bid)
         book.apply_decision(bid, decision, owner=owner)
-    return Made(decision, receipt, latency_ms)
+    return Made(decision, receipt, latency_ms, left)
 
 
-def decide_again(book: LiveBook, one: StandingBid, first: Decision, *, owner: int) -> Made | None:
+def decide_again(
+    book: LiveBook, one: StandingBid, first: Decision, *, owner: int, left: int | None = None
+) -> Made | None:
     """Try a standing bid; apply an admission to the book, and return None if the bid is rejected again.
 
-    `first` is the rejection after which it stands, with densities in the positions of the inventory in force.
+    `first` is the rejection after which it stands, with densities in the positions of the inventory in force. A try
+    that costs more than `left`, millionths of a credit, is a rejection.
 
     Raises
     ------
@@ -63,14 +71,14 @@ def decide_again(book: LiveBook, one: StandingBid, first: Decision, *, owner: in
         began = perf_counter()
         admission = try_again(book.policy, one, book.view())
         latency_ms = (perf_counter() - began) * 1000
-        if admission is None:
+        if admission is None or not limited(admission, left).admitted:
             return None
         decision = with_first_offer(admission, first)
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
         _check(decision, one.bid)
         book.apply_decision(one.bid, decision, owner=owner, again=True)
-    return Made(decision, receipt, latency_ms)
+    return Made(decision, receipt, latency_ms, left)
 
 
 def answer(bid: CoreBid, book: LiveBook) -> Decision:

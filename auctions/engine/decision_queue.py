@@ -23,7 +23,7 @@ from auctions.domain import waking
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.domain.standing_rule import RULE
-from auctions.engine import outcomes, standing
+from auctions.engine import outcomes, standing, team_credits
 from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState, Market
@@ -96,7 +96,7 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
         if not bids:
             return 0
         version, moment = market.ledger_version, market_time(market)
-        book = caught_up(market, moment)
+        book = caught_up(market, moment, teams=[bid.team_id for bid in bids])
         laps.lap("book")
         decided, failed = _decide(market, bids, book, moment, laps)
         if decided == 0:
@@ -125,17 +125,19 @@ def _decide(
 
     After an error the book must not be used any more. No more bids are decided once this took `LONGEST_BATCH_S`.
     """
-    until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment)
+    credits = team_credits.locked([bid.team_id for bid in bids], moment)
+    until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment, credits)
     decided, failed = 0, None
     for bid in bids:
         try:
             with logs.named(market=market.cluster.name, bid=bid.sequence):
                 with policy_errors():
                     core = outcomes.current_core(market, bid, book)
-                one = decide(book, core, owner=bid.owner_id)
+                one = decide(book, core, owner=bid.owner_id, left=credits.left(bid.team_id))
         except PolicyFailed as error:
             failed = error
             break
+        credits.take(bid.team_id, one.decision.payment)
         stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, RULE)
         if stands_until is None:
             made.add(bid, one)

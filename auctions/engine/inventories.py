@@ -6,7 +6,7 @@ from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MarketTime, record
 from auctions.domain.refunds import Refund, refund_of
-from auctions.engine import planning
+from auctions.engine import planning, team_credits
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
@@ -70,6 +70,7 @@ def _fail(market: Market, bid: Bid, moment: MarketTime, *, reason: str, by: int)
     """Write that the inventory of version `by` broke a promise; the job has left the book already."""
     refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
     transitions.fail(bid, slot=moment.now, reason=reason, refund=refund)
+    team_credits.end(bid, moment)
     planning.cut(bid, now=moment.now)
     payload = {"reason": reason, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
     record(market, EventKind.FAILED, moment, bid=bid, payload=payload)

@@ -3,7 +3,7 @@
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.refunds import Refund, refund_of
-from auctions.engine import decision_queue, planning
+from auctions.engine import decision_queue, planning, team_credits
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, EventKind, Market
 from auctions.state import book as books
@@ -91,6 +91,7 @@ def complete_job(bid: Bid) -> Bid:
 def _end(
     market: Market, bid: Bid, book: LiveBook, moment: MarketTime, *, kind: EventKind, said: Json | None = None
 ) -> None:
+    team_credits.end(bid, moment)
     planning.cut(bid, now=moment.now)
     book.end(str(bid.sequence))
     planned = planning.plan(book, Cause.ENDED)

@@ -9,6 +9,7 @@ from auctions.domain.lock import MarketTime, new_event, record
 from auctions.domain.policy_errors import PolicyFailed, store_error
 from auctions.engine import planning
 from auctions.engine.decide import Made
+from auctions.engine.team_credits import TeamCredits
 from auctions.models import Bid, Commitment, DecisionRecord, Event, EventKind, FirstDecision, Market, Payment
 from auctions.state import book as books
 from auctions.state import queue_rows
@@ -33,11 +34,14 @@ def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
 class Outcomes:
     """Outcomes of decisions of one moment that are in the book already; their rows are written together.
 
-    The caller holds the market's lock, calls `write` at the end, and saves the market's counters.
+    The caller holds the market's lock and those of the budgets in `credits`, calls `write` at the end, and saves the
+    market's counters.
     """
 
-    def __init__(self, market: Market, book: LiveBook, moment: MarketTime) -> None:
-        self._market, self._book, self._moment = market, book, moment
+    def __init__(self, market: Market, book: LiveBook, moment: MarketTime, credits: TeamCredits) -> None:
+        self._market, self._book, self._moment, self._credits = market, book, moment, credits
+        self._holding: list[Bid] = []
+        """Admitted bids whose payments are still to be held."""
         self._decided: list[transitions.Decided] = []
         self._rows: dict[type[Model], list[Any]] = {kind: [] for kind in (Event, *RECEIPTS, Commitment, Payment)}
 
@@ -73,6 +77,8 @@ class Outcomes:
         for kind, rows in self._rows.items():
             if rows:
                 kind._default_manager.bulk_create(rows)
+        self._credits.hold(self._holding, at=self._moment.wall)
+        self._holding.clear()
         self._decided.clear()
         for rows in self._rows.values():
             rows.clear()
@@ -83,6 +89,7 @@ class Outcomes:
             holdings = self._book.snapshot.holdings(schedule.placements)
             self._rows[Commitment] += planning.commitments(bid, holdings)
         self._rows[Payment].append(Payment(bid=bid, amount=decision.payment, created_at=moment.wall))
+        self._holding.append(bid)
         window = _window(decision)
         return transitions.admitted(
             bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot
@@ -94,7 +101,8 @@ class Outcomes:
         """Add the event and the receipt of a decision; return the event's version."""
         market, book, moment = self._market, self._book, self._moment
         against = market.ledger_version
-        event = new_event(market, kind, moment, bid=bid, payload=payload)
+        seen = {} if made.left is None else {"credits": made.left}
+        event = new_event(market, kind, moment, bid=bid, payload={**payload, **seen})
         book.version = market.ledger_version
         self._rows[Event].append(event)
         self._rows[receipt].append(

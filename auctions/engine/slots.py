@@ -6,10 +6,12 @@ Plans are made again, standing bids have their turn, outages take effect, and su
 `caught_up` first, so no slot that has begun is still sold.
 """
 
+from collections.abc import Iterable
+
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.engine import outages, planning, standing
+from auctions.engine import outages, planning, standing, team_credits
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
 from auctions.readings import publications
@@ -35,11 +37,11 @@ def pass_slots(market_id: int) -> bool:
     return True
 
 
-def caught_up(market: Market, moment: MarketTime) -> LiveBook:
+def caught_up(market: Market, moment: MarketTime, *, teams: Iterable[int | None] = ()) -> LiveBook:
     """Return the book at this moment, for the holder of the lock; slots that began since are processed first.
 
     The caller saves the market's counters. Once the transaction is committed and every change is in the book, the
-    caller gives the book to `book.store`.
+    caller gives the book to `book.store`. `teams` are those whose budgets the caller locks afterwards.
 
     Raises
     ------
@@ -54,6 +56,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         cause = _cause(market, moment)
         unpriced = _keep_prices(market, book, last=moment.slot)
         begun = transitions.begin(market, moment.slot)
+        team_credits.complete(market, begun.completed, moment)
         market.slot = moment.slot
         book.advance(moment.now)
     queue_rows.store(book.running, book.snapshot, market.pk)
@@ -66,13 +69,13 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         withdrawn = transitions.recorded_withdrawals(market)
         if withdrawn:
             payload["withdrawn"] = withdrawn
-        turn, bids = standing.take_turn(market, book, moment, before=before)
-        payload |= turn.payload()
+        taken = standing.take_turn(market, book, moment, before=before, teams=teams)
+        payload |= taken.turn.payload()
         event = record(market, EventKind.SLOT, moment, payload=payload)
         planning.write(book, planned.moves, moment, version=event.version)
         planning.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # never falls: these slots have been planned
-        standing.write(market, turn, bids, book, moment, event=event)
+        standing.write(market, taken, book, moment, event=event)
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
         publications.publish(market)

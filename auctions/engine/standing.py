@@ -10,8 +10,8 @@ The functions that decide take a book and no rows, so that replays and counterfa
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from django.db.models import Window
@@ -22,8 +22,9 @@ from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
-from auctions.engine import outcomes
+from auctions.engine import outcomes, team_credits
 from auctions.engine.decide import Made, decide_again
+from auctions.engine.team_credits import TeamCredits
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import realigned
@@ -74,6 +75,8 @@ class Turn:
     """In order."""
     ended: Sequence[tuple[int, Decision]] = ()
     """Sequence numbers of the bids that stand no longer, with their final rejections."""
+    credits: Mapping[int, int] = field(default_factory=dict)
+    """Millionths of a credit that the teams of tried bids had left then, by sequence number; only of those limited."""
 
     def payload(self) -> Json:
         """Return what the event of the slot records of it; empty if nothing happened."""
@@ -86,6 +89,7 @@ class Turn:
                 "tried": [one.sequence for one in self.tries],
                 "ended": [number for number, _ in self.ended],
                 **({"failed": failed} if failed else {}),
+                **({"credits": {str(number): left for number, left in self.credits.items()}} if self.credits else {}),
             }
         }
 
@@ -126,10 +130,15 @@ def in_turn(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> li
     return turns(standing, now, replace(rule, every=1))
 
 
-def try_bid(book: LiveBook, candidate: Candidate) -> Try:
-    """Try a standing bid, and apply an admission to the book."""
+def credits_of(turn: Json) -> dict[int, int]:
+    """Return what the record of a turn says that teams had left, by the sequence numbers of the tried bids."""
+    return {int(number): left for number, left in turn.get("credits", {}).items()}
+
+
+def try_bid(book: LiveBook, candidate: Candidate, left: int | None = None) -> Try:
+    """Try a standing bid, and apply an admission to the book; `left` is what its team may spend."""
     try:
-        made = decide_again(book, candidate.standing, candidate.first, owner=candidate.owner)
+        made = decide_again(book, candidate.standing, candidate.first, owner=candidate.owner, left=left)
     except PolicyFailed as failed:
         # A copy, without caches that the policy may have left on the ledger.
         book.running = book.running.copy()
@@ -158,10 +167,23 @@ def final_rejection(candidate: Candidate, book: LiveBook) -> Decision:
     )
 
 
-def take_turn(market: Market, book: LiveBook, moment: MarketTime, *, before: int) -> tuple[Turn, dict[int, Bid]]:
-    """End standing bids, and try those whose turn it is, when slots have begun; return their rows by number, too.
+@dataclass(frozen=True)
+class TurnTaken:
+    """A turn, with what `write` needs."""
 
-    `before` is the first slot on sale before. Admissions are in the book afterwards; `write` writes the rows.
+    turn: Turn
+    bids: dict[int, Bid] = field(default_factory=dict)
+    """Rows of the bids that were tried or ended, by sequence number."""
+    credits: TeamCredits = field(default_factory=TeamCredits)
+
+
+def take_turn(
+    market: Market, book: LiveBook, moment: MarketTime, *, before: int, teams: Iterable[int | None] = ()
+) -> TurnTaken:
+    """End standing bids, and try those whose turn it is, when slots have begun.
+
+    `before` is the first slot on sale before. Admissions are in the book afterwards; `write` writes the rows. `teams`
+    are those whose budgets the same transaction locks later.
     """
     rows = Bid.objects.filter(market=market, state=BidState.STANDING).select_related("first_decision")
     posted = posts_prices(book.policy)
@@ -175,17 +197,26 @@ def take_turn(market: Market, book: LiveBook, moment: MarketTime, *, before: int
         trying = list(mine.order_by("tried_slot", "sequence")[: RULE.most])
     bids = {bid.sequence: bid for bid in (*ending, *trying)}
     if not bids:
-        return Turn(RULE), bids
+        return TurnTaken(Turn(RULE))
     found = _candidates(market, book, bids)
     ended = [(bid.sequence, final_rejection(found[bid.sequence], book)) for bid in ending]
     order = in_turn((found[bid.sequence].standing for bid in trying), moment.now, RULE)
-    return Turn(RULE, [try_bid(book, found[one.number]) for one in order], ended), bids
+    credits = team_credits.locked([*teams, *(bids[one.number].team_id for one in order)], moment)
+    tries, seen = [], {}
+    for one in order:
+        team = bids[one.number].team_id
+        left = credits.left(team)
+        if left is not None:
+            seen[one.number] = left
+        tries.append(try_bid(book, found[one.number], left))
+        if tries[-1].made is not None:
+            credits.take(team, tries[-1].made.decision.payment)
+    return TurnTaken(Turn(RULE, tries, ended, seen), bids, credits)
 
 
-def write(
-    market: Market, turn: Turn, bids: dict[int, Bid], book: LiveBook, moment: MarketTime, *, event: Event
-) -> None:
+def write(market: Market, taken: TurnTaken, book: LiveBook, moment: MarketTime, *, event: Event) -> None:
     """Write a turn's rows after the event of the slot, under the market's lock."""
+    turn, bids = taken.turn, taken.bids
     transitions.tried([bids[one.sequence] for one in turn.tries], slot=moment.now)
     transitions.end([bids[number] for number, _ in turn.ended])
     DecisionRecord.objects.bulk_create(
@@ -196,7 +227,7 @@ def write(
         if one.failed is not None:
             outcomes.quarantine(market, bid, book, moment, one.failed)
         elif one.made is not None:
-            made = outcomes.Outcomes(market, book, moment)
+            made = outcomes.Outcomes(market, book, moment, taken.credits)
             made.add(bid, one.made, stood_from=one.candidate.first.slot)
             made.write()
 

@@ -7,13 +7,13 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
-from accounts.rights import check_may_bid, sees
+from accounts.rights import check_may_bid, membership_of, sees
 from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
-from auctions.engine import intake, standing
+from auctions.engine import intake, standing, team_credits
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
 from auctions.engine.markets import market_of
@@ -112,10 +112,12 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
         book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
         resolved = resolve(body, cluster, book.snapshot, bidder=bidder)
     now = seen.moment.now
+    membership = None if bidder is None else membership_of(bidder)
+    left = None if membership is None else team_credits.left_at(membership.team_id, seen.moment.wall)
     # The bid gets the number it would have: some policies seed random draws with it.
     core = core_bid(resolved, book.snapshot, bid_id=str(seen.market.submitted + 1), arrival=now)
     try:
-        made = decide(book, core, owner=NOBODY)
+        made = decide(book, core, owner=NOBODY, left=left)
     except PolicyFailed as failed:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None

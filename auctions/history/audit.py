@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from auctions.history import (
+    audit_credits,
     audit_history,
     audit_outages,
     audit_queues,
@@ -44,6 +45,7 @@ CHECKS: dict[str, Check] = {
     "standing bids had their turns": lambda seen: seen.standing.found(),
     "payments are between zero and value": _of_rows(audit_rows.payments_rational),
     "payments are charged once, as decided": _of_rows(audit_rows.charges_match),
+    "credits are held, charged and refunded as decided": _of_rows(audit_credits.credits_match),
     "slots cost what was paid": _of_rows(audit_outages.costs_match),
     "failed jobs are paid back what was not delivered": _of_rows(audit_outages.refunds_match),
     "nobody holds a server out of service": _of_rows(audit_outages.nobody_is_out_of_service),
@@ -64,6 +66,12 @@ CHECKS: dict[str, Check] = {
     "no server stores more than it can": _of_rows(storage.storage_kept),
     "replay gives every receipt byte for byte": lambda seen: seen.replay.found(),
 }
+
+CHECKS_OF_TEAMS: dict[str, Callable[[], Iterable[str]]] = {
+    "entries of every credit transaction sum to zero": audit_credits.transactions_add_up,
+    "no team spent more credits than it had": audit_credits.balances_add_up,
+}
+"""Checks of the credits of all teams, which several markets spend."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,11 @@ def audit_market(market: Market, progress: Progress | None = None) -> tuple[Find
     market.refresh_from_db()
     seen = EventPass(market, progress)
     return tuple(Finding(check=name, rows=_rows(check, seen)) for name, check in CHECKS.items())
+
+
+def audit_teams() -> tuple[Finding, ...]:
+    """Run every check of the credits of teams. Nothing should be decided or granted meanwhile."""
+    return tuple(Finding(check=name, rows=tuple(check())) for name, check in CHECKS_OF_TEAMS.items())
 
 
 def _rows(check: Check, seen: EventPass) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from auctions.domain.bid_conversion import core_bid
+from auctions.domain.credits import limited
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
@@ -107,9 +108,12 @@ class Replaying:
         return planned
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
-        """Return the decision on a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
+        """Return the decision on a bid; nothing is changed. Raises PolicyFailed if the policy fails on it.
+
+        What the bid's team may spend is what it had left on record.
+        """
         with policy_errors():
-            return answer(core, book)
+            return limited(answer(core, book), event.payload.get("credits"))
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """Remove a job and return the moves; nothing happens if an inventory removed it already."""
@@ -211,23 +215,25 @@ class Replaying:
         recorded = event.payload.get("standing", {})
         if "rule" in recorded:
             self.standing.rule = StandingRule.from_json(recorded["rule"])
-        turn = self.turn_of_standing_bids(book, failing=recorded.get("failed", ()))
+        turn = self.turn_of_standing_bids(
+            book, failing=recorded.get("failed", ()), credits=standing.credits_of(recorded)
+        )
         self._admitted |= {one.sequence for one in turn.tries if one.made is not None}
         return self._step(event, moves, standing=list(turn.payload().values()))
 
-    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int]) -> Turn:
+    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int], credits: Mapping[int, int]) -> Turn:
         """Give standing bids their turn in a slot that begins, and note their decisions in `turned`."""
         charged: dict[int, float] = {}
 
-        def ask(book: LiveBook, candidate: Candidate) -> Try:
+        def ask(book: LiveBook, candidate: Candidate, left: int | None) -> Try:
             view = book.view()
             prices = book.policy.prices(view) if self._priced else None
-            done = standing.try_bid(book, candidate)
+            done = standing.try_bid(book, candidate, left)
             if prices is not None and done.made is not None:
                 charged[done.sequence] = _cost(candidate.standing.bid, done.made.decision, prices, view) or 0.0
             return done
 
-        turn = self.standing.turn(book, before=self._on_sale, failing=failing, ask=ask)
+        turn = self.standing.turn(book, before=self._on_sale, failing=failing, credits=credits, ask=ask)
         decided = [(number, decision) for number, decision in turn.ended]
         decided += [(one.sequence, one.made.decision) for one in turn.tries if one.made is not None]
         self.turned = [

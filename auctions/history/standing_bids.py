@@ -1,6 +1,6 @@
 """The bids that stand at a point of a replay, and their turns, found by the functions of the live market."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -15,7 +15,7 @@ from auctions.state.book import LiveBook
 from scheduling.model.decision import Decision
 from scheduling.policies.standing import StandingBid, StandingRule
 
-Asks = Callable[[LiveBook, Candidate], Try]
+Asks = Callable[[LiveBook, Candidate, int | None], Try]
 """Tries one standing bid, as `auctions.engine.standing.try_bid` does."""
 
 
@@ -83,10 +83,13 @@ class StandingBids:
         if found is not None:
             self._bids[number] = found
 
-    def turn(self, book: LiveBook, *, before: int, failing: Collection[int], ask: Asks = standing.try_bid) -> Turn:
+    def turn(
+        self, book: LiveBook, *, before: int, failing: Collection[int], credits: Mapping[int, int], ask: Asks
+    ) -> Turn:
         """Give the bids their turn, when the first slot on sale was `before`; admissions are in the book afterwards.
 
         The policy is not asked about bids whose numbers are in `failing`, because it failed on them in the record.
+        `credits` is what the teams of tried bids had left in the record.
         """
         now, posted = book.running.now, standing.posts_prices(book.policy)
         over = [found for found in self._bids.values() if not posted or found.one.until < now]
@@ -95,15 +98,16 @@ class StandingBids:
         if posted and standing.is_due(self.rule, before=before, now=now):
             trying = standing.in_turn((found.one for found in self._bids.values()), now, self.rule)
         ended = [(found.one.number, standing.final_rejection(found.candidate(book), book)) for found in ending]
-        tries = [self._try(book, self._bids[one.number], failing, ask) for one in trying]
+        tries = [self._try(book, self._bids[one.number], failing, credits.get(one.number), ask) for one in trying]
         for number, _ in ended:
             self.remove(number)
-        return Turn(self.rule, tries, ended)
+        seen = {one.number: credits[one.number] for one in trying if one.number in credits}
+        return Turn(self.rule, tries, ended, seen)
 
-    def _try(self, book: LiveBook, found: Standing, failing: Collection[int], ask: Asks) -> Try:
+    def _try(self, book: LiveBook, found: Standing, failing: Collection[int], left: int | None, ask: Asks) -> Try:
         candidate = found.candidate(book)
         number = candidate.standing.number
-        done = Try(candidate, None, PolicyFailed("on record")) if number in failing else ask(book, candidate)
+        done = Try(candidate, None, PolicyFailed("on record")) if number in failing else ask(book, candidate, left)
         self.tried(number, slot=book.running.now)
         if done.failed is not None:
             self.quarantine(number)

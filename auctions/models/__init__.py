@@ -1,8 +1,18 @@
-"""The live market: bids, decisions, commitments, payments and the events that made them.
+"""The live market: bids, decisions, commitments, payments, credits of teams and the events that made them.
 
 Constraints are part of the models, so that the database refuses invalid rows.
 """
 
+from auctions.models.credits import (
+    MOVES,
+    Budget,
+    BudgetKind,
+    BudgetPeriod,
+    CreditAccount,
+    CreditEntry,
+    CreditKind,
+    CreditTransaction,
+)
 from auctions.models.machines import (
     Commitment,
     Outage,
@@ -36,15 +46,23 @@ from auctions.models.workers import WorkerSign
 
 __all__ = [
     "ADMITTED",
+    "MOVES",
     "TERMINAL",
     "UNDECIDED",
     "WITHDRAWABLE",
     "Bid",
     "BidState",
     "BoundKind",
+    "Budget",
+    "BudgetKind",
+    "BudgetPeriod",
     "Certificate",
     "Commitment",
     "CompetitiveRatio",
+    "CreditAccount",
+    "CreditEntry",
+    "CreditKind",
+    "CreditTransaction",
     "DecisionRecord",
     "Delivery",
     "DeliveryStatus",

@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """The bid stood as long as it was to be tried, and was not admitted."""
     REFUSED = "refused"
     """The policy does not accept such bids; the bid was submitted under another policy."""
+    OVER_BUDGET = "over_budget"
+    """The policy admits it, but its payment is more than its team has left."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.history import recorded
-from auctions.history.audit import CHECKS, audit_market
+from auctions.history.audit import CHECKS, CHECKS_OF_TEAMS, audit_market
 from auctions.models import (
     Bid,
     BidState,
@@ -289,7 +289,7 @@ def test_the_command_exits_0_with_a_line_a_check(busy: Market) -> None:
     out = StringIO()
     call_command("audit", stdout=out)
     lines = out.getvalue().splitlines()
-    assert len(lines) == len(CHECKS)
+    assert len(lines) == len(CHECKS) + len(CHECKS_OF_TEAMS)
     assert all(line.startswith("ok") for line in lines)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,18 +16,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from accounts import teams
+from accounts.models import Role, Team
 from auctions.domain.bid_conversion import policy_in_force
+from auctions.domain.credits import millionths
 from auctions.domain.errors import CannotDecide, WrongState
 from auctions.domain.lock import market_time
 from auctions.domain.refunds import Refund
-from auctions.engine import decision_queue
+from auctions.engine import budgets, decision_queue, team_credits
 from auctions.engine.jobs import cancel_job, complete_job, fail_job, retry_bid, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
-from auctions.models import Bid, DecisionRecord, Market
+from auctions.models import Bid, Budget, BudgetKind, DecisionRecord, Market
 from auctions.readings import certificates
 from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
@@ -84,6 +88,7 @@ class MarketMachine(RuleBasedStateMachine):
 
     market: Market
     people: list[User]
+    team: Team
 
     @initialize()
     def open(self) -> None:
@@ -91,6 +96,9 @@ class MarketMachine(RuleBasedStateMachine):
         number = Market.objects.count()  # one database for all examples: each has a cluster of its own
         self.market = make_market(make_cluster(f"lab-{number}", units=2, horizon=8), refit_every=3)
         self.people = [make_user(f"alice-{number}-{n}") for n in range(5)]
+        self.team = teams.create_team(f"team-{number}", "Team")
+        for person in self.people[:2]:
+            teams.add_member(self.team, person, Role.BIDDER)
         self.seconds = 0.0
 
     @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES, stands=st.sampled_from([None, 450.0, 1e6]))
@@ -131,7 +139,7 @@ class MarketMachine(RuleBasedStateMachine):
         pass_slots(self.market.pk)
         sent = self.offer(value, epochs, {"form": "constant"})
         with suppress(CannotDecide):
-            offered = quote(cluster=self.market.cluster, body=sent)
+            offered = quote(cluster=self.market.cluster, body=sent, bidder=self.bidder)
         bid = submit_bid(cluster=self.market.cluster, owner=self.bidder, body=sent).bid
         decision_queue.process_pending(self.market.pk)
         record = DecisionRecord.objects.filter(bid=bid).first()
@@ -162,6 +170,16 @@ class MarketMachine(RuleBasedStateMachine):
                 fail_job(bid, "a disk broke", refund=data.draw(st.sampled_from(Refund)))
         except WrongState:
             assert Bid.objects.get(pk=bid.pk).state == before
+
+    @rule(credits=st.sampled_from([0.0, 0.02, 0.1, 3.0, 1e6]))
+    def limit(self, credits: float) -> None:
+        """An operator gives the team of two bidders a budget, grants credits, or takes all back that are left."""
+        if not Budget.objects.filter(team=self.team).exists():
+            budgets.set_budget(self.team, period=BudgetKind.YEAR, amount=millionths(credits))
+            return
+        left = team_credits.left_at(self.team.pk, timezone.now()) or 0
+        if credits or left:
+            budgets.grant(self.team, millionths(credits) or -left, by=self.people[4])
 
     @rule(data=st.data())
     def finish_early(self, data: st.DataObject) -> None:

@@ -383,11 +383,11 @@ def test_a_bid_on_which_the_policy_fails_is_quarantined_and_stands_again_when_it
     pass_to(market, 3)
     ask = decide_again
 
-    def fails(where: Any, one: Any, first: Any, *, owner: int) -> Any:
+    def fails(where: Any, one: Any, first: Any, *, owner: int, left: int | None) -> Any:
         if one.number == bad.sequence:
             with policy_errors():
                 raise ZeroDivisionError("no")
-        return ask(where, one, first, owner=owner)
+        return ask(where, one, first, owner=owner, left=left)
 
     monkeypatch.setattr(standing, "decide_again", fails)
     pass_to(market, 4)

@@ -48,7 +48,8 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     paths |= {"tokens": "/account/tokens/", "team": "/account/team/", "password": "/account/password/"}
     link = window.first_link("/account/webhooks/")
     paths |= {"webhooks": "/account/webhooks/", **({"webhook": link} if link else {})}
-    paths["changes"] = "/changes/"
+    link = window.first_link("/budgets/")
+    paths |= {"changes": "/changes/", "budgets": "/budgets/", **({"credits": link} if link else {})}
     for state in ("rejected", "standing", "planned", "in_line", "running", "completed"):
         link = window.first_link(f"/markets/{market}/bids/?state={state}")
         if link:

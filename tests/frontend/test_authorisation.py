@@ -24,8 +24,9 @@ from accounts import invitations, teams
 from accounts.models import Role
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
+from auctions.engine.budgets import grant, set_budget
 from auctions.engine.servers import lose_server
-from auctions.models import Bid, BidState, Delivery, Market
+from auctions.models import Bid, BidState, BudgetKind, Delivery, Market
 from auctions.webhooks.hooks import WebhookRequest
 from auctions.webhooks.hooks import create as create_webhook
 from auctions.webhooks.messages import add_test
@@ -94,6 +95,8 @@ GET: Final[dict[str, Answers]] = {
     **dict.fromkeys(("training_part", "training_version", "training_loss", "training_loss_csv"), OWN),
     **dict.fromkeys(("training_log", "training_log_lines", "training_log_text"), OWN),
     **dict.fromkeys(("changes", "changes_csv", "servers", "server", "server_csv"), OPERATING),
+    **dict.fromkeys(("credits", "credits_csv"), OWN),
+    "budgets": OPERATING,
     **dict.fromkeys(("execution", "execution_part", "execution_version", "step_times", "step_times_csv"), OPERATING),
     **dict.fromkeys(("counterfactuals", "counterfactual_new", "counterfactual", "counterfactual_part"), OPERATING),
     **dict.fromkeys(("counterfactual_version", "counterfactual_sums", "counterfactual_csv"), OPERATING),
@@ -121,6 +124,7 @@ POST: Final[dict[str, Answers]] = {
     **dict.fromkeys(("experiment_cancel", "experiment_rerun", "experiment_delete"), OWNER_DOES),
     **dict.fromkeys(("withdraw", "cancel", "program_close"), OWNER_DOES),
     **dict.fromkeys(("complete", "retry"), OPERATOR_ALONE),
+    **dict.fromkeys(("credits_budget", "credits_grant", "credits_remove"), (LOGIN, 404, 403, DONE, DONE)),
     **dict.fromkeys(("fail", "server_lost", "server_drain", "server_restore"), OPERATOR_DOES),
     **dict.fromkeys(("counterfactual_cancel", "counterfactual_delete"), OPERATOR_DOES),
     "team": (LOGIN, 200, EMPTY, 200, 200),  # a page says to others that they are in no team
@@ -148,6 +152,8 @@ FORMS: Final[dict[str, dict[str, str]]] = {
     "quote": QUOTED,
     "member_role": {"role": "viewer"},
     "fail": {"reason": "a disk broke", "refund": "full"},
+    "credits_budget": {"budget-period": "week", "budget-credits": "7"},
+    "credits_grant": {"grant-credits": "3", "grant-note": "a deadline"},
 }
 WRITES: Final = ("INSERT", "UPDATE", "DELETE")
 SECRET: Final = "a name only Alice uses"
@@ -168,6 +174,8 @@ def objects(kept_rows: None) -> World:
     decision_queue.process_pending(market.pk)
     make_training(market.bids.get())
     submit(market, alice, label=SECRET)
+    set_budget(team, period=BudgetKind.MONTH, amount=10**9)
+    grant(team, 10**6, by=alice, note=SECRET)
     plan, queued = (
         submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
         for source in ({"profile": DESCRIBED}, {"instance": TINY})
@@ -203,6 +211,7 @@ def objects(kept_rows: None) -> World:
         "password": {"uidb64": "MQ", "token": "set-password"},
         "webhook": {"number": webhook.pk},
         "redeliver": {"number": webhook.pk, "delivery": delivery.pk},
+        "credits": {"team": team.name},
         "token": {"number": issue(alice, NewToken(SECRET)).token.pk},
     }
 
@@ -370,6 +379,7 @@ ADMIN: Final[dict[str, str]] = {
     **dict.fromkeys(("auctions.firstdecision", "auctions.event", "auctions.commitment", "auctions.payment"), READ),
     **dict.fromkeys(("auctions.policyversion", "auctions.slotprice", "auctions.publication"), READ),
     **dict.fromkeys(("auctions.certificate", "auctions.competitiveratio", "auctions.webhook"), READ),
+    **dict.fromkeys(("auctions.budget", "auctions.budgetperiod", "auctions.credittransaction"), READ),
     **dict.fromkeys(("auctions.market", "execution.execution"), f"{READ} add"),
     "execution.program": ALL,
     **dict.fromkeys(("execution.training", "execution.generation", "execution.process"), READ),

@@ -1,18 +1,25 @@
 """`manage.py audit`: check what must always be true on a live database."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from auctions.history.audit import Finding, audit_market
+from auctions.history.audit import Finding, audit_market, audit_teams
 from auctions.models import Market
+
+TEAMS: Final = "credits of teams"
+"""Name under which the checks of teams are reported; no cluster is called so."""
 
 
 class Command(BaseCommand):
-    """Run every check on every market, or on one; exit status 1 with the offending rows if any fails."""
+    """Run every check on every market and the credits of teams, or on one market.
+
+    Exit status 1 with the offending rows if any fails.
+    """
 
     help = "Check what must always be true; exits 1 with the offending rows if something is not."
 
@@ -31,8 +38,13 @@ class Command(BaseCommand):
                     f"--market: expected a cluster with a market, got {options['market']!r}", returncode=2
                 )
         failed, document = 0, {}
-        for market in markets:
-            name, found = market.cluster.name, self._audited(market)
+        audits: list[tuple[str, Callable[[], tuple[Finding, ...]]]] = [
+            (market.cluster.name, partial(self._audited, market)) for market in markets
+        ]
+        if options["market"] is None:
+            audits.append((TEAMS, audit_teams))
+        for name, audit in audits:
+            found = audit()
             failed += sum(not finding.passed for finding in found)
             if options["json"]:
                 document[name] = {finding.check: list(finding.rows) for finding in found}

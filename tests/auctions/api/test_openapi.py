@@ -23,9 +23,10 @@ from accounts.models import Invitation, Role, Token
 from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
+from auctions.engine.budgets import grant, set_budget
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
-from auctions.models import Delivery, Market, Webhook
+from auctions.models import BudgetKind, Delivery, Market, Webhook
 from auctions.webhooks.hooks import WebhookRequest
 from auctions.webhooks.hooks import create as create_webhook
 from auctions.webhooks.messages import add_test
@@ -90,6 +91,7 @@ ONCE |= {
     "bids_fail",
     "bids_retry",
     "bids_withdraw",
+    "budgets_remove",
     "experiments_cancel",
     "experiments_delete",
     "invitations_accept",
@@ -114,6 +116,10 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
         add_member(team, make_user(name), Role.BIDDER)
     for _ in range(3):
         invite(team, Role.BIDDER, days=7, by=alice)
+    for name in ("vision", "speech"):
+        limited = team if name == "vision" else create_team(name, name.title())
+        set_budget(limited, period=BudgetKind.YEAR, amount=10**15)
+        grant(limited, -(10**9), by=alice)
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     make_training(market.bids.get())
@@ -199,6 +205,8 @@ def knowing(document: Any) -> Any:
         "title": {"enum": ["Another"]},
         "administrator": {"enum": ["bob", "alice"]},
     }
+    bodies["BudgetIn"]["properties"]["credits"] = {"enum": [10**8, 10**9]}
+    bodies["GrantIn"]["properties"] = {"credits": {"enum": [3, 0.5, -1, 1e-7]}, "note": {"enum": ["", "a deadline"]}}
     bodies["AcceptIn"]["properties"]["invitation"] = {"enum": [one.link_text for one in Invitation.objects.all()]}
     bodies["ClusterTeamsIn"]["properties"] |= {
         "operated_by": {"enum": ["vision", None]},
@@ -249,6 +257,8 @@ def knowing(document: Any) -> Any:
         "webhook": [first_webhook, 10**12],
         "delivery": [*Delivery.objects.filter(webhook=first_webhook).values_list("pk", flat=True), 10**12],
         "team": ["vision", "none"],
+        "since": ["2026-11-25", "2026-02-30"],
+        "until": ["2099-12-31", "today"],
         "user": ["bella", "cleo", "none"],
         "invitation": [*Invitation.objects.values_list("pk", flat=True), 10**12],
         "program": [*Program.objects.values_list("pk", flat=True), 10**12],
@@ -283,6 +293,8 @@ def _known_values(operation: str, names: dict[str, list[Any]], once: dict[str, l
         runs = waiting if operation.endswith(("_cancel", "_delete")) else [first]
         keys = {"Prefer": ["wait=0", "wait=x"], "Idempotency-Key": [f"run-{i}" for i in range(30)]}
         return names | {"plan": names["plan"][:1], "run": [*runs, 10**12]} | keys
+    if operation == "budgets_remove":  # other operations need that of the other team
+        return names | {"team": ["speech", "none"]}
     if operation.endswith(("_cancel", "_delete")):
         return names | {name: [*numbers, 10**12] for name, numbers in once.items()}
     if operation.startswith("plans_"):  # no worker computes while a request waits
@@ -387,6 +399,9 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     seen = asked(knowing(document), headers, examples=examples, mode=POSITIVE, checks=ALWAYS, attempts=ATTEMPTS)
     few = {name: counts for name, counts in seen.items() if successes(counts) < AT_LEAST}
     theirs = (
+        "budgets_grant",
+        "budgets_remove",
+        "budgets_set",
         "clusters_teams",
         "teams_create",
         "counterfactuals",

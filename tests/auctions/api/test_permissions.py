@@ -15,7 +15,8 @@ from accounts.models import ClusterTeams, Invitation, Membership, Role, Team, To
 from accounts.teams import add_member, create_team
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
-from auctions.models import Bid, Delivery, Outage, Webhook
+from auctions.engine.budgets import grant, set_budget
+from auctions.models import Bid, Budget, BudgetKind, BudgetPeriod, CreditTransaction, Delivery, Outage, Webhook
 from auctions.webhooks.hooks import WebhookRequest
 from auctions.webhooks.hooks import create as create_webhook
 from auctions.webhooks.messages import add_test
@@ -71,6 +72,13 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "teams_invite": (201, 201, 404, 401),
     "teams_invitations_withdraw": (204, 204, 404, 401),
     "invitations_accept": (409, 200, 200, 401),
+    "budgets_list": ANYBODY_KNOWN,
+    "budgets_read": OF_THE_BID,
+    "budgets_set": (403, 200, 404, 401),
+    "budgets_remove": (403, 204, 404, 401),
+    "budgets_grant": (403, 200, 404, 401),
+    "budgets_transactions": OF_THE_BID,
+    "budgets_transactions_csv": OF_THE_BID,
     "clusters_teams": FOR_OPERATORS,
     "clusters_teams_change": FOR_OPERATORS,
     "clusters_list": ANYBODY_KNOWN,
@@ -163,6 +171,8 @@ BODIES: dict[str, Any] = {
     "teams_create": {"name": "another", "title": "Another", "administrator": "dora"},
     "teams_members_change": {"role": "viewer"},
     "teams_invite": {"role": "bidder"},
+    "budgets_set": {"period": "week", "credits": 5},
+    "budgets_grant": {"credits": 2.5, "note": "a deadline"},
     "clusters_teams_change": {"operated_by": None, "is_restricted": True, "teams": []},
     "quote": body(),
     "bids_submit": body(),
@@ -185,6 +195,9 @@ ROWS = (
     Membership.objects,
     Invitation.objects,
     ClusterTeams.objects,
+    Budget.objects,
+    BudgetPeriod.objects,
+    CreditTransaction.objects,
     Program.objects,
     Bid.objects,
     Outage.objects,
@@ -256,6 +269,8 @@ def world(kept_rows: None) -> World:
     team = create_team("vision", "Vision", administrator=alice)
     add_member(team, make_user("bella"), Role.BIDDER)
     invitation = invite(team, Role.BIDDER, days=7, by=alice)
+    set_budget(team, period=BudgetKind.MONTH, amount=10**9)
+    grant(team, 10**6, by=users["olga"], note=SECRET)
     plan, described = (
         submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
         for source in ({"instance": TINY}, {"profile": DESCRIBED})

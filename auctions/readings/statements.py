@@ -1,0 +1,124 @@
+"""Statements of teams: the sums of a period, and the transactions behind them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet, Sum
+
+from accounts.models import Team
+from auctions.domain.credits import in_words, period_of
+from auctions.models import (
+    Budget,
+    BudgetKind,
+    BudgetPeriod,
+    CreditEntry,
+    CreditKind,
+    CreditTransaction,
+)
+
+HEADER: Final = ("time", "kind", "cluster", "bid", "label", "credits", "by", "note")
+MOST_ROWS: Final = 10_000
+"""Rows of one CSV file; filters choose others."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The sums of the period under way, millionths of a credit."""
+
+    budget: Budget
+    starts_on: date
+    ends_on: date
+    """The first day after it."""
+    granted: int
+    held: int
+    """Payments of jobs that have not ended."""
+    charged: int
+    """Payments of jobs that have ended."""
+    refunded: int
+
+    @property
+    def left(self) -> int:
+        """Millionths of a credit that may be spent."""
+        return self.granted - self.held - self.charged + self.refunded
+
+
+@dataclass(frozen=True)
+class TransactionFilter:
+    """The transactions that a list shows; None shows all."""
+
+    kind: CreditKind | None = None
+    cluster: str | None = None
+    since: date | None = None
+    until: date | None = None
+    """The last day."""
+
+
+def statement_of(team: Team, at: datetime) -> Statement | None:
+    """Return the sums of the period that contains a time; None if the team has no budget."""
+    found = statements_of(Team.objects.filter(pk=team.pk), at)
+    return found[0] if found else None
+
+
+def statements_of(teams: QuerySet[Team], at: datetime) -> list[Statement]:
+    """Return the sums of those of these teams that have a budget, by name, in three queries.
+
+    A period that nobody has spent from yet is not stored; it has what the budget grants.
+    """
+    budgets = list(Budget.objects.select_related("team").filter(team__in=teams).order_by("team__name"))
+    days = {one.team_id: period_of(BudgetKind(one.period), at.date()) for one in budgets}
+    stored = BudgetPeriod.objects.filter(team__in=days, starts_on__in={first for first, _ in days.values()})
+    periods = {one.team_id: one for one in stored if days[one.team_id] == (one.starts_on, one.ends_on)}
+    spent = CreditEntry.objects.filter(transaction__period__in=periods.values(), amount__gt=0)
+    rows = spent.order_by().values_list("transaction__period", "transaction__kind").annotate(sum=Sum("amount"))
+    sums: dict[tuple[int, str], int] = {(period, kind): amount for period, kind, amount in rows}
+    found = []
+    for budget in budgets:
+        period, (first, end) = periods.get(budget.team_id), days[budget.team_id]
+        key = 0 if period is None else period.pk
+        held, charged, refunded = (
+            sums.get((key, kind), 0) for kind in (CreditKind.HELD, CreditKind.CHARGED, CreditKind.REFUNDED)
+        )
+        granted = budget.amount if period is None else period.granted
+        found.append(Statement(budget, first, end, granted, held=held - charged, charged=charged, refunded=refunded))
+    return found
+
+
+def transactions(team: Team, chosen: TransactionFilter) -> QuerySet[CreditTransaction]:
+    """Return the transactions of a team that the filter lets pass, newest first, with what a row shows."""
+    rows = CreditTransaction.objects.filter(period__team=team).order_by("-pk")
+    if chosen.kind is not None:
+        rows = rows.filter(kind=chosen.kind)
+    if chosen.cluster is not None:
+        rows = rows.filter(bid__market__cluster__name=chosen.cluster)
+    if chosen.since is not None:
+        rows = rows.filter(at__gte=datetime.combine(chosen.since, time.min, UTC))
+    if chosen.until is not None:
+        rows = rows.filter(at__lt=datetime.combine(chosen.until, time.min, UTC) + timedelta(days=1))
+    return rows.select_related("bid__market__cluster", "by").prefetch_related("entries")
+
+
+def csv_rows(rows: QuerySet[CreditTransaction]) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each of the newest transactions, at most `MOST_ROWS`."""
+    for one in rows[:MOST_ROWS]:
+        bid = one.bid
+        place = ("", "", "") if bid is None else (bid.market.cluster.name, bid.sequence, bid.label)
+        yield (
+            one.at.isoformat(),
+            one.kind,
+            *place,
+            in_words(one.amount).replace(",", ""),
+            "" if one.by is None else one.by.get_username(),
+            one.note,
+        )
+
+
+def day_of(text: str) -> date:
+    """Return the day that a text such as 2026-11-25 names; raises ValueError for any other."""
+    if len(text) != len("2026-11-25") or not text.isascii():
+        raise ValueError(f"expected a day such as 2026-11-25, got {text[:40]!r}")
+    day = date.fromisoformat(text)
+    if day.year in (date.min.year, date.max.year):
+        raise ValueError(f"expected a day of another year, got {text}")
+    return day

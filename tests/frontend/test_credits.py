@@ -1,0 +1,168 @@
+"""Pages and REST of credits: statements for members, budgets and grants for operators, nothing for others."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from rest_framework.test import APIClient
+
+from accounts import teams
+from accounts.models import Role, Team
+from auctions.domain.credits import MILLION
+from auctions.engine import budgets, decision_queue
+from auctions.models import Bid, Budget, BudgetKind, Market
+from tests.auctions.worlds import make_market, make_operator, make_user, submit
+from tests.rest import client_of
+
+__all__ = ["client_of"]
+PAGE = "/teams/vision/credits/"
+REST = "/api/v1/teams/vision/budget"
+
+
+@pytest.fixture
+def market(db: None) -> Market:
+    return make_market()
+
+
+@pytest.fixture
+def team(db: None) -> Team:
+    return teams.create_team("vision", "Vision")
+
+
+@pytest.fixture
+def bella(team: Team) -> User:
+    user = make_user("bella")
+    teams.add_member(team, user, Role.VIEWER)
+    return User.objects.get(pk=user.pk)
+
+
+@pytest.fixture
+def olga(db: None) -> User:
+    return make_operator()
+
+
+@pytest.fixture
+def spent(market: Market, team: Team, bella: User, olga: User) -> Bid:
+    """A bid of the team, which holds a little of its credits."""
+    teams.change_role(team, team.memberships.get(), Role.BIDDER)
+    budgets.set_budget(team, period=BudgetKind.MONTH, amount=1000 * MILLION)
+    budgets.grant(team, 5 * MILLION, by=olga, note="a deadline")
+    bid = submit(market, User.objects.get(pk=bella.pk), label="=danger")
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    assert bid.payment
+    return bid
+
+
+def page_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_member_reads_the_statement_and_its_filters_are_in_the_address(spent: Bid, bella: User) -> None:
+    client = page_of(bella)
+    text = client.get(PAGE).text
+    assert all(word in text for word in ("1,005", "a deadline", "olga", "1 in Lab", "Held"))
+    assert "Set a budget" not in text
+    assert "Grant credits" not in text
+    assert "a deadline" not in client.get(f"{PAGE}?kind=held").text
+    assert "1 in Lab" in client.get(f"{PAGE}?kind=held&cluster=lab&since=2000-01-01&until=2100-01-01").text
+    for query in ("kind=held&cluster=hall", "until=2000-01-01", "since=tomorrow", "kind=stolen"):
+        assert "No transaction matches these filters." in client.get(f"{PAGE}?{query}").text
+    rows = client.get("/teams/vision/credits.csv?kind=held").text.splitlines()
+    assert rows[0] == "time,kind,cluster,bid,label,credits,by,note"
+    assert rows[1].split(",")[1:5] == ["held", "lab", "1", "'=danger"]
+    assert len(rows) == 2
+
+
+def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
+    text = page_of(bella).get(PAGE).text
+    assert "has no budget: its bids have no limit" in text
+    assert "No credits were granted or spent yet." in text
+    assert "no limit" in page_of(olga).get("/budgets/").text
+
+
+def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(bella: User, olga: User) -> None:
+    client = page_of(olga)
+    sent: list[tuple[str, dict[str, Any], int]] = [
+        ("budget/", {"budget-period": "month", "budget-credits": "12.5"}, 302),
+        ("budget/", {"budget-period": "decade", "budget-credits": "-1"}, 422),
+        ("grant/", {"grant-credits": "2", "grant-note": "a deadline"}, 302),
+        ("grant/", {"grant-credits": "-200"}, 422),
+        ("grant/", {"grant-credits": "0"}, 422),
+    ]
+    for address, form, code in sent:
+        assert client.post(f"{PAGE}{address}", form).status_code == code, form
+    assert "14.5" in client.get(PAGE).text
+    assert "14.5" in client.get("/budgets/").text
+    assert client.post(f"{PAGE}remove/").status_code == 302
+    assert not Budget.objects.exists()
+    entries = LogEntry.objects.filter(actor=olga).order_by("pk")
+    assert [one.additional_data["what"] for one in entries] == ["budget set", "credits granted", "budget removed"]
+    assert entries[1].changes["credits left"] == ["12.5", "14.5"]
+    assert page_of(bella).post(f"{PAGE}remove/").status_code == 403
+
+
+def test_the_price_of_a_credit_is_shown_beside_the_credits(spent: Bid, bella: User, settings: Any) -> None:
+    assert "EUR" not in page_of(bella).get(PAGE).text
+    settings.CREDIT_PRICE = Decimal("0.25"), "EUR"
+    assert "251.25 EUR" in page_of(bella).get(PAGE).text
+
+
+def test_rest_answers_the_same(spent: Bid, bella: User, client_of: Callable[[User], APIClient], settings: Any) -> None:
+    api = client_of(bella)
+    found = api.get(REST).json()
+    assert (found["granted"], found["held"], found["charged"], found["refunded"]) == (
+        1005.0,
+        pytest.approx(spent.payment, abs=1e-6),
+        0.0,
+        0.0,
+    )
+    assert found["left"] == pytest.approx(1005.0 - (spent.payment or 0), abs=1e-6)
+    assert api.get("/api/v1/budgets").json()["results"] == [found]
+    rows = api.get(f"{REST}/transactions").json()["results"]
+    assert [(row["kind"], row["bid"], row["by"]) for row in rows] == [
+        ("held", 1, None),
+        ("granted", None, "olga"),
+        ("granted", None, None),
+    ]
+    assert len(api.get(f"{REST}/transactions?kind=granted&since=2000-01-01").json()["results"]) == 2
+    for query in ("kind=stolen", "since=2026-02-30", "until=today", "cluster=", "what=held"):
+        assert api.get(f"{REST}/transactions?{query}").status_code == 400, query
+    assert len(api.get(f"{REST}/transactions.csv").text.splitlines()) == 4
+
+
+def test_wrong_bodies_name_the_field_and_change_nothing(
+    team: Team, olga: User, client_of: Callable[[User], APIClient]
+) -> None:
+    api = client_of(olga)
+    assert api.post(f"{REST}/grants", {"credits": 1}, format="json").status_code == 404
+    for body, fields in (
+        ({"period": "day", "credits": -1}, ["period", "credits"]),
+        ({"period": "week"}, ["credits"]),
+        ({"period": "week", "credits": 1e10}, ["credits"]),
+    ):
+        answer = api.put(REST, body, format="json")
+        assert (answer.status_code, [row["field"] for row in answer.json()["errors"]]) == (400, fields)
+    assert not Budget.objects.exists()
+    assert api.put(REST, {"period": "week", "credits": 3}, format="json").json()["left"] == 3.0
+    assert api.post(f"{REST}/grants", {"credits": 1e-9}, format="json").status_code == 400
+    assert api.post(f"{REST}/grants", {"credits": -4}, format="json").status_code == 409
+    assert api.post(f"{REST}/grants", {"credits": 1e9}, format="json").status_code == 409
+    assert api.delete(REST).status_code == 204
+    assert api.delete(REST).status_code == api.get(REST).status_code == 404
+
+
+def test_others_learn_nothing_of_a_team(spent: Bid, db: None, client_of: Callable[[User], APIClient]) -> None:
+    stranger = make_user("charlie")
+    teams.add_member(teams.create_team("speech", "Speech"), stranger, Role.ADMINISTRATOR)
+    client, api = page_of(stranger), client_of(User.objects.get(pk=stranger.pk))
+    assert {client.get(path).status_code for path in (PAGE, "/teams/vision/credits.csv", "/budgets/")} == {404}
+    for path in (REST, f"{REST}/transactions", f"{REST}/transactions.csv"):
+        assert api.get(path).status_code == 404
+    assert api.get("/api/v1/budgets").json() == {"results": []}
