@@ -27,6 +27,18 @@ class InvitationOver(AccountsError):
     status = HTTPStatus.NOT_FOUND
 
 
+class LoginRefused(AccountsError):
+    """A single sign-on does not let this person in."""
+
+    status = HTTPStatus.FORBIDDEN
+
+
+class ProviderAway(AccountsError):
+    """The provider of single sign-on does not answer, or its answers are invalid."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
 class NotAllowed(AccountsError):
     """The user's role does not allow it."""
 

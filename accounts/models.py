@@ -57,6 +57,26 @@ class Token(models.Model):
         return f"{self.name} ({self.hint}…)"
 
 
+class Identity(models.Model):
+    """A person as a provider of single sign-on knows them, and the account of this person."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=300)
+    subject = models.CharField(max_length=255)
+    """The provider's key of the person, which it never gives to another one."""
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "identities"
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once"),
+            models.CheckConstraint(condition=~Q(issuer="") & ~Q(subject=""), name="identity_is_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} of {self.issuer}"
+
+
 class Role(models.TextChoices):
     """The role of a member of a team; each may do what those before it may."""
 

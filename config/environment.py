@@ -5,6 +5,7 @@ import os
 import secrets
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -79,6 +80,21 @@ def problems(
         found.append("REDIS_URL: expected a broker with PostgreSQL, got none")
     if is_behind_tls and not has_proxies:
         found.append("SHADOWPRICE_PROXIES: expected the proxy that speaks TLS for SHADOWPRICE_ORIGINS, got none")
+    return found
+
+
+def single_sign_on_problems(*, issuer: str, client: str, client_secret: str, has_passwords: bool) -> list[str]:
+    """Return what is wrong with the settings of single sign-on; empty if it is off, or if they are complete."""
+    values = {"ISSUER": issuer, "CLIENT_ID": client, "CLIENT_SECRET": client_secret}
+    found = []
+    if any(values.values()):
+        found = [f"SHADOWPRICE_OIDC_{name}: expected a value, got none" for name, value in values.items() if not value]
+    elif not has_passwords:
+        found.append("SHADOWPRICE_PASSWORD_LOGINS: expected 1 without single sign-on, or nobody could log in")
+    parts = urlsplit(issuer)
+    is_here = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if issuer and parts.scheme != "https" and not (parts.scheme == "http" and is_here):
+        found.append(f"SHADOWPRICE_OIDC_ISSUER: expected an https address, got {issuer}")
     return found
 
 

@@ -16,7 +16,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from pythonjsonlogger.core import RESERVED_ATTRS
 
-from config.environment import own_key, problems, refuse, secret
+from config.environment import own_key, problems, refuse, secret, single_sign_on_problems
 from config.kernels import beside_sources
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -178,6 +178,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
+    "accounts.backends.PasswordsOff",
     "django.contrib.auth.backends.ModelBackend",
 ]
 LOGIN_LIMITS: list[tuple[list[str], int]] = [
@@ -200,6 +201,23 @@ AXES_ENABLE_ADMIN = False  # cluster.admin has its page
 AXES_VERBOSE = False
 # Neither logged nor stored with the form; some people type their password as their name. Addresses are logged.
 AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]
+OIDC_ISSUER = os.environ.get("SHADOWPRICE_OIDC_ISSUER", "").rstrip("/")
+"""Address of the OpenID Connect provider, as its tokens name it; empty if there is no single sign-on."""
+OIDC_CLIENT_ID = os.environ.get("SHADOWPRICE_OIDC_CLIENT_ID", "")
+OIDC_CLIENT_SECRET = secret("SHADOWPRICE_OIDC_CLIENT_SECRET")
+OIDC_NAME = os.environ.get("SHADOWPRICE_OIDC_NAME", "single sign-on")
+"""The provider's name on the login page."""
+OIDC_NEW_ACCOUNTS = os.environ.get("SHADOWPRICE_OIDC_NEW_ACCOUNTS", "") == "1"
+"""Whether every person that the provider lets in gets an account."""
+OIDC_MATCH_EMAIL = os.environ.get("SHADOWPRICE_OIDC_MATCH_EMAIL", "") == "1"
+"""Whether a first login finds an account by its e-mail address, if the provider has verified that."""
+PASSWORD_LOGINS = os.environ.get("SHADOWPRICE_PASSWORD_LOGINS", "1") == "1"
+"""Whether users may log in with passwords."""
+found_problems = single_sign_on_problems(
+    issuer=OIDC_ISSUER, client=OIDC_CLIENT_ID, client_secret=OIDC_CLIENT_SECRET, has_passwords=PASSWORD_LOGINS
+)
+if found_problems:
+    raise ImproperlyConfigured("; ".join(found_problems) + ".")
 EMAIL_TIMEOUT = 10
 EMAIL_SERVER = urlsplit(os.environ.get("SHADOWPRICE_EMAIL_URL", ""))
 if EMAIL_SERVER.scheme not in ("", "smtp", "smtp+tls", "smtps") or (EMAIL_SERVER.scheme and not EMAIL_SERVER.hostname):

@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from auctions.runtime.health import healthz, livez, readyz
 from auctions.runtime.metrics import Metrics
+from frontend.views import single_sign_on
 from frontend.views.login import Login
 
 # Below /api/ these answer with problem documents, elsewhere with pages.
@@ -27,6 +28,8 @@ urlpatterns = [
     path("api/v1/", include("accounts.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
     path("login/", Login.as_view(), name="login"),
+    path("login/single-sign-on/", single_sign_on.begin, name="sso"),
+    path("login/single-sign-on/return/", single_sign_on.come_back, name="sso_return"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("", include("frontend.urls")),
 ]

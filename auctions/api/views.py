@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.http import HttpResponse
 from django.utils.cache import patch_cache_control
@@ -72,6 +73,8 @@ class Tokens(ApiView):
         last are kept. 429 while logins of this user or address are locked after too many failures.
         """
         body = TokenIn.read(request.data)
+        if not settings.PASSWORD_LOGINS:
+            raise refuse("password", "expected a token of /account/tokens/, got a password; they are switched off")
         with PASSWORDS.turn(address_of(request)):
             # Django's own request: a lock that is noted on it becomes the answer.
             user = authenticate(request._request, username=body["username"], password=body["password"])

@@ -3,6 +3,7 @@
 import re
 
 from django import template
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 
 from accounts import rights
@@ -27,6 +28,12 @@ register = template.Library()
 def is_operator(user: User | AnonymousUser) -> bool:
     """Return whether a page may show data for operators."""
     return operators.is_operator(user)
+
+
+@register.simple_tag
+def password_logins() -> bool:
+    """Return whether users may log in with passwords, and change them."""
+    return settings.PASSWORD_LOGINS
 
 
 @register.filter

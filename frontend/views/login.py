@@ -4,8 +4,10 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import LoginView
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
+from accounts import single_sign_on
 from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
 from web.problems import too_many
@@ -16,11 +18,18 @@ class Login(LoginView):
     """Django's login page. Passwords from one address are checked one at a time, with a limit for each minute."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Say whether a forgotten password can be reset by e-mail."""
-        return {**super().get_context_data(**kwargs), "has_email": bool(settings.EMAIL_HOST)}
+        """Say which ways to log in there are, and whether a forgotten password can be reset by e-mail."""
+        ways = {
+            "provider": settings.OIDC_NAME if single_sign_on.is_on() else "",
+            "has_passwords": settings.PASSWORD_LOGINS,
+            "has_email": bool(settings.EMAIL_HOST),
+        }
+        return {**super().get_context_data(**kwargs), **ways}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Log in, or show the error."""
+        if not settings.PASSWORD_LOGINS:
+            raise PermissionDenied
         throttle = PasswordThrottle()
         if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
             return too_many(request, "Too many logins; try again a little later.", wait_s=throttle.wait() or 60.0)

@@ -23,6 +23,13 @@ class _Limited(views.PasswordContextMixin):
 
     http_method_names: Sequence[str] = ["get", "head", "post", "options"]
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer 404 if passwords are switched off."""
+        if not settings.PASSWORD_LOGINS:
+            raise Http404
+        answer: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+        return answer
+
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Answer one of these requests of an address at a time, and a limited number a minute."""
         throttle = PasswordThrottle()
@@ -40,8 +47,7 @@ class _ByEmail(_Limited):
         """Answer 404 without an e-mail server."""
         if not settings.EMAIL_HOST:
             raise Http404
-        answer: HttpResponseBase = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
-        return answer
+        return super().dispatch(request, *args, **kwargs)
 
 
 class _ChangeForm(PasswordChangeForm):

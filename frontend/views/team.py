@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.contrib.auth import login
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -101,6 +103,8 @@ def accept(request: HttpRequest, text: str) -> HttpResponse:
         return render(request, "frontend/invitation.html", {"over": str(error)}, status=404)
     if request.user.is_authenticated:
         return _accept_signed_in(request, invitation, text)
+    if not settings.PASSWORD_LOGINS:
+        return redirect_to_login(request.path)
     form = AccountForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
         throttle = PasswordThrottle()

@@ -142,8 +142,9 @@ STREAMS: Final[dict[str, Answers]] = {
 """What each role is answered who opens an event stream."""
 OPEN: Final = ("livez", "healthz", "readyz", "login", "")
 """Answered to everybody, with nothing of a market: health checks, the login page, the icon."""
-BY_THEIR_OWN_TESTS: Final = ("metrics",)
-"""Authorised in another way than by a login: `tests/auctions/test_metrics.py`."""
+BY_THEIR_OWN_TESTS: Final = ("metrics", "sso", "sso_return")
+"""Authorised in another way than by a session: `tests/auctions/test_metrics.py`,
+`tests/accounts/test_single_sign_on.py`."""
 FROM_CODE: Final = ("api-schema", "api-docs")
 """Documents that are made from the code alone."""
 QUOTED: Final = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}

@@ -1,0 +1,175 @@
+"""Single sign-on by OpenID Connect: who the provider says has logged in, and which account that is.
+
+An account is found by issuer and subject, which never change and are never given to another person. The first login
+finds it by its e-mail address, or makes one, if the settings allow that.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.django_client import OAuth
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponseBase
+from joserfc.errors import JoseError
+from requests import RequestException
+
+from accounts.errors import LoginRefused, ProviderAway
+from accounts.models import Identity
+from cluster import clock
+
+TIME_LIMIT_S: Final = 10.0
+"""Time for an answer of the provider."""
+LEEWAY_S: Final = 60
+"""Difference of the clocks of provider and service that is no fault."""
+LONGEST_NAME: Final = 150
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures by keys of which the provider alone has the private half."""
+_STRANGE: Final = re.compile(r"[^\w.@+-]")
+"""Characters that no user name has."""
+NO_ACCOUNT: Final = "There is no account for you here yet; ask an operator."
+
+
+def is_on() -> bool:
+    """Return whether a provider is configured."""
+    return bool(settings.OIDC_ISSUER)
+
+
+def begin(request: HttpRequest, redirect_uri: str) -> HttpResponseBase:
+    """Send the browser to the provider; state, nonce and the secret of PKCE are kept in its session.
+
+    Raises
+    ------
+    ProviderAway
+        If the provider does not answer, or not as one.
+    """
+    try:
+        answer: HttpResponseBase = _checked_provider().authorize_redirect(request, redirect_uri)
+    except (RequestException, RuntimeError, ValueError) as error:
+        raise ProviderAway(f"The login service does not answer: {type(error).__name__}.") from error
+    return answer
+
+
+def claims_of(request: HttpRequest) -> Mapping[str, Any]:
+    """Return what the provider says of the person who comes back from it.
+
+    The ID token must be signed by the provider, for this service, for this session (state and nonce), and in force.
+
+    Raises
+    ------
+    LoginRefused
+        If it is not, or if the person did not log in.
+    ProviderAway
+        If the provider does not answer, or not as one.
+    """
+    expected = {
+        "iss": {"essential": True, "value": settings.OIDC_ISSUER},
+        "aud": {"essential": True, "value": settings.OIDC_CLIENT_ID},
+    }
+    try:
+        token = _checked_provider().authorize_access_token(request, claims_options=expected, leeway=LEEWAY_S)
+    except (OAuthError, JoseError) as error:
+        raise LoginRefused(f"The login was refused: {_words(error)}.") from error
+    except (RequestException, RuntimeError, ValueError, KeyError) as error:
+        raise ProviderAway(f"The login service does not answer: {type(error).__name__}.") from error
+    claims: Mapping[str, Any] | None = token.get("userinfo")
+    if not claims or not isinstance(claims.get("sub"), str) or not claims["sub"]:
+        raise LoginRefused("The login was refused: there is no ID token.")
+    return claims
+
+
+def account_of(claims: Mapping[str, Any]) -> User:
+    """Return the account of a person; the first login links one, or makes one, as the settings allow.
+
+    Raises
+    ------
+    LoginRefused
+        If there is no account for the person, or if it is closed.
+    """
+    with transaction.atomic():
+        user = _linked(claims) or _by_email(claims) or _new(claims)
+        if not user.is_active:
+            raise LoginRefused("This account is closed.")
+    return user
+
+
+def _linked(claims: Mapping[str, Any]) -> User | None:
+    found = Identity.objects.filter(issuer=settings.OIDC_ISSUER, subject=claims["sub"]).select_related("user").first()
+    return None if found is None else found.user
+
+
+def _by_email(claims: Mapping[str, Any]) -> User | None:
+    """Link the one account that has the person's verified e-mail address, and was not linked yet."""
+    email = claims.get("email")
+    if not settings.OIDC_MATCH_EMAIL or claims.get("email_verified") is not True or not isinstance(email, str):
+        return None
+    users = list(User.objects.filter(email__iexact=email, identities=None)[:2]) if email else []
+    if len(users) != 1:
+        return None
+    return _link(users[0], claims)
+
+
+def _new(claims: Mapping[str, Any]) -> User:
+    """Make an account, whose name is that of the person at the provider unless it is taken."""
+    if not settings.OIDC_NEW_ACCOUNTS:
+        raise LoginRefused(NO_ACCOUNT)
+    wanted = next((str(claims[key]) for key in ("preferred_username", "email", "sub") if claims.get(key)), "user")
+    stem = _STRANGE.sub("-", wanted)[: LONGEST_NAME - 10]
+    email = str(claims.get("email", "")) if claims.get("email_verified") is True else ""
+    taken = set(User.objects.filter(username__istartswith=stem).values_list("username", flat=True))
+    known = {name.lower() for name in taken}
+    name = next(one for one in (stem, *(f"{stem}-{i}" for i in range(2, len(known) + 3))) if one.lower() not in known)
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(name, email=email)  # without a password that anybody could give
+    except IntegrityError:
+        raise LoginRefused("Another account took this name just now; try again.") from None
+    return _link(user, claims)
+
+
+def _link(user: User, claims: Mapping[str, Any]) -> User:
+    try:
+        with transaction.atomic():
+            Identity.objects.create(
+                user=user, issuer=settings.OIDC_ISSUER, subject=claims["sub"], created_at=clock.now()
+            )
+    except IntegrityError:
+        raise LoginRefused("You logged in twice at the same time; try again.") from None
+    return user
+
+
+def _checked_provider() -> Any:
+    """Return the client of the provider, whose own document names it as its tokens do."""
+    provider = _provider(settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET)
+    metadata = provider.load_server_metadata()
+    if str(metadata.get("issuer", "")).rstrip("/") != settings.OIDC_ISSUER:
+        raise ValueError("another issuer")
+    offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+    metadata["id_token_signing_alg_values_supported"] = [name for name in offered if name in ALGORITHMS]
+    return provider
+
+
+@cache
+def _provider(issuer: str, client: str, client_secret: str) -> Any:
+    """Return the client of a provider; it keeps the provider's document and keys."""
+    oauth = OAuth()
+    return oauth.register(
+        "provider",
+        client_id=client,
+        client_secret=client_secret,
+        server_metadata_url=f"{issuer}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": "openid email profile",
+            "code_challenge_method": "S256",
+            "default_timeout": TIME_LIMIT_S,
+        },
+    )
+
+
+def _words(error: Exception) -> str:
+    """Return the kind of an error, in the words of the library; texts of the provider are not shown."""
+    return str(getattr(error, "error", "") or type(error).__name__).replace("_", " ")[:60]
