@@ -324,6 +324,8 @@ and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and
 
 WAITING_BIDS = int(os.environ.get("SHADOWPRICE_WAITING_BIDS", "1000"))
 """Largest number of bids of one user that wait for their decisions in a market."""
+WAITING_BIDS_OF_TEAM = int(os.environ.get("SHADOWPRICE_WAITING_BIDS_OF_TEAM", "3000"))
+"""Largest number of bids of one team that wait for their decisions in a market."""
 
 WEBHOOK_KEPT_DAYS = int(os.environ.get("SHADOWPRICE_WEBHOOK_KEPT_DAYS", "30"))
 """Days for which messages of webhooks that were delivered or given up are kept."""

@@ -135,7 +135,7 @@ def store(request: Request) -> list[Submitted] | None:
     KeyReused
         If a key was used before with another body.
     TooManyWaiting
-        If too many bids of the owner would wait for their decisions.
+        If too many bids of the owner, or of the owner's team, would wait for their decisions.
     """
     answer = _line(request.terms.market_id).store(request)
     if isinstance(answer, BaseException):
@@ -247,7 +247,7 @@ def _answer(request: Request, held: Market, known: Keys, moment: MarketTime, wai
         if _versions(held) != request.terms.versions:
             return Stale()
         bids = [_bid(held, request, offer, moment) for offer in offers]
-        waiting.add(owner.pk, len(bids))
+        waiting.add(owner.pk, request.team, len(bids))
     except Exception as error:  # it must not stop the others
         held.submitted = before
         return error

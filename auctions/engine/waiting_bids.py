@@ -1,4 +1,4 @@
-"""Limit how many bids of one user wait for their decisions in a market: bids of others wait behind them."""
+"""Limit how many bids of one user, and of one team, wait for their decisions in a market: others wait behind them."""
 
 from collections import Counter
 from typing import Final
@@ -24,16 +24,19 @@ class WaitingBids:
     def __init__(self, market: Market) -> None:
         self._market = market
         self._new: Counter[int] = Counter()
+        """New bids by the keys of their owners."""
+        self._new_of_team: Counter[int | None] = Counter()
 
-    def add(self, owner: int, count: int) -> None:
-        """Count new bids of a user, by the user's key; `market.submitted` includes them already.
+    def add(self, owner: int, team: int | None, count: int) -> None:
+        """Count new bids of a user and a team, by their keys; `market.submitted` includes them already.
 
         Raises
         ------
         TooManyWaiting
-            If more than `settings.WAITING_BIDS` of the user's bids would wait. Nothing is counted then.
+            If more than `settings.WAITING_BIDS` of the user's bids, or `settings.WAITING_BIDS_OF_TEAM` of the team's,
+            would wait. Nothing is counted then.
         """
-        most: int = settings.WAITING_BIDS
+        most: int = min(settings.WAITING_BIDS, settings.WAITING_BIDS_OF_TEAM)
         # Nobody has more bids that wait than there are numbers behind the decided ones: most bids need no query.
         if self._behind_decided() > most:
             first = self._rows().order_by("sequence").values_list("sequence", flat=True).first()
@@ -41,14 +44,20 @@ class WaitingBids:
             _decided.store((self._market.token,), stored if first is None else first - 1)
         if self._behind_decided() > most:
             waiting = self._rows().filter(owner=owner).count() + self._new[owner]
-            if waiting + count > most:
-                raise TooManyWaiting(
-                    f"{waiting} bids of yours wait for their decisions in this market; at most {most} may."
-                )
+            _check(waiting, count, settings.WAITING_BIDS, of="yours")
+            if team is not None:
+                waiting = self._rows().filter(team=team).count() + self._new_of_team[team]
+                _check(waiting, count, settings.WAITING_BIDS_OF_TEAM, of="your team")
         self._new[owner] += count
+        self._new_of_team[team] += count
 
     def _behind_decided(self) -> int:
         return self._market.submitted - (_decided.get((self._market.token,)) or 0)
 
     def _rows(self) -> QuerySet[Bid]:
         return Bid.objects.filter(market=self._market, state=BidState.SUBMITTED)
+
+
+def _check(waiting: int, count: int, most: int, *, of: str) -> None:
+    if waiting + count > most:
+        raise TooManyWaiting(f"{waiting} bids of {of} wait for their decisions in this market; at most {most} may.")

@@ -1,4 +1,4 @@
-"""One user has a largest number of bids that wait for their decisions in a market."""
+"""One user, and one team, has a largest number of bids that wait for their decisions in a market."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from accounts import teams
+from accounts.models import Role, Team
 from auctions.domain.errors import TooManyWaiting
 from auctions.engine import decision_queue, intake
 from auctions.engine.jobs import withdraw_bid
@@ -21,6 +23,13 @@ from tests.rest import user_token
 @pytest.fixture(autouse=True)
 def _three_at_most(settings: Any) -> None:
     settings.WAITING_BIDS = 3
+
+
+def member(team: str, name: str) -> User:
+    user = make_user(name)
+    found = Team.objects.filter(name=team).first() or teams.create_team(team, team.title())
+    teams.add_member(found, user, Role.BIDDER)
+    return User.objects.get(pk=user.pk)
 
 
 def send(market: Market, owner: User, count: int = 1, key: str | None = None) -> None:
@@ -45,6 +54,33 @@ def test_bids_of_others_and_in_other_markets_are_not_counted(market: Market, ali
         send(where, owner, 3)
         with pytest.raises(TooManyWaiting):
             send(where, owner)
+
+
+def test_bids_of_one_team_are_counted_together(settings: Any, market: Market) -> None:
+    settings.WAITING_BIDS_OF_TEAM = 4
+    bella, cleo = member("vision", "bella"), member("vision", "cleo")
+    send(market, bella, 3)
+    with pytest.raises(TooManyWaiting, match="3 bids of your team wait for their decisions in this market; at most 4"):
+        send(market, cleo, 2)
+    send(market, cleo)
+    with pytest.raises(TooManyWaiting, match="4 bids of your team"):
+        send(market, cleo)
+    send(market, member("speech", "dora"), 3)
+    send(market, make_user("alone"), 3)
+    decision_queue.process_pending(market.pk)
+    send(market, cleo, 3)
+
+
+def test_requests_of_one_team_that_are_stored_together_count_each_other(settings: Any, market: Market) -> None:
+    settings.WAITING_BIDS_OF_TEAM = 4
+    terms = intake.read_terms(market.cluster)
+    people = [member("vision", name) for name in ("bella", "cleo", "dora")]
+    requests = [request(market, who, None, None, terms=terms) for who in people]
+    for one in requests:
+        one.team = Team.objects.get().pk
+    answers = store_together(market, *requests)
+    assert sum(isinstance(answer, TooManyWaiting) for answer in answers) == 1
+    assert Bid.objects.count() == 4
 
 
 def test_who_waits_no_longer_is_not_counted(market: Market, alice: User) -> None:
