@@ -11,7 +11,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.base import Objective, Policy
-from scheduling.policies.standing import StandingBid, try_again, with_first_offer
+from scheduling.policies.standing import StandingBid, admissions_of, with_first_offer
 
 
 class WrongDecision(SchedulingError):
@@ -69,7 +69,7 @@ def decide_again(
         if refusal(one.bid, book.policy):
             return None
         began = perf_counter()
-        admission = try_again(book.policy, one, book.view())
+        admission = admissions_of(book.policy, book.view())(one.bid)
         latency_ms = (perf_counter() - began) * 1000
         if admission is None or not limited(admission, left).admitted:
             return None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from django.db.models import Window
+from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from auctions.domain import transitions
@@ -114,7 +114,7 @@ def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, 
     one = StandingBid(number=int(core.id), bid=core, tried=now, until=until, owner=0)
     # Utilities never rise, so there is a first slot in which it has ended.
     last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)
-    return last if last >= rule.next_turn(now) else None
+    return last if last >= rule.next_try(arrival=core.arrival, tried=now) else None
 
 
 def is_due(rule: StandingRule, *, before: int, now: int) -> bool:
@@ -191,7 +191,7 @@ def take_turn(
     ending = list(over.order_by("stands_until", "sequence")[:ENDED_AT_ONCE])
     trying: list[Bid] = []
     if posted and is_due(RULE, before=before, now=moment.now):
-        able = rows.filter(stands_until__gte=moment.now, tried_slot__lt=moment.now)
+        able = _able(rows.filter(stands_until__gte=moment.now), RULE, now=moment.now)
         place = Window(RowNumber(), partition_by="owner", order_by=("tried_slot", "sequence"))
         mine = able.annotate(place=place).filter(place__lte=RULE.each)
         trying = list(mine.order_by("tried_slot", "sequence")[: RULE.most])
@@ -212,6 +212,14 @@ def take_turn(
         if tries[-1].made is not None:
             credits.take(team, tries[-1].made.decision.payment)
     return TurnTaken(Turn(RULE, tries, ended, seen), bids, credits)
+
+
+def _able(rows: QuerySet[Bid], rule: StandingRule, *, now: int) -> QuerySet[Bid]:
+    """Return the standing bids that `rule.is_able` allows to be tried in slot `now`."""
+    before = rows.filter(tried_slot__lt=now)
+    if not rule.per_age:
+        return before
+    return before.filter(arrival_slot__gte=rule.per_age * F("tried_slot") - (rule.per_age - 1) * now)
 
 
 def write(market: Market, taken: TurnTaken, book: LiveBook, moment: MarketTime, *, event: Event) -> None:

@@ -1,7 +1,7 @@
 """Checks of standing bids: their turns, how long they stand, and what their rows say of both."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -21,6 +21,7 @@ class _Stood:
     number: int
     owner: int
     """Key of the owner."""
+    arrival: int
     tried: int
     until: int
     tries: int = 0
@@ -39,12 +40,12 @@ class StandingTurns:
 
     def take(self, event: Event) -> Iterator[str]:
         """Read one event; yield what is wrong with it."""
-        number, owner = (0, 0) if event.bid is None else (event.bid.sequence, event.bid.owner_id)
+        number = 0 if event.bid is None else event.bid.sequence
         match event.kind:
             case EventKind.POLICY:
                 self._posts_prices = issubclass(POLICIES[event.payload["name"]], PostedPricePolicy)
             case EventKind.STANDING:
-                self._set(_Stood(number, owner, tried=event.slot, until=event.payload["until"]))
+                self._stand(event)
             case EventKind.ADMITTED | EventKind.WITHDRAWN | EventKind.QUARANTINED:
                 self._now.pop(number, None)
             case EventKind.RETRIED if number in self._known:
@@ -60,11 +61,8 @@ class StandingTurns:
         due = sorted(due, key=attrgetter("until", "number"))[:ENDED_AT_ONCE]
         if turn["ended"] != [one.number for one in due]:
             yield f"slot {event.slot}: the bids that end should be {[one.number for one in due]}, not {turn['ended']}"
-        able = sorted(
-            (one for one in self._now.values() if one.tried < now <= one.until), key=attrgetter("tried", "number")
-        )
         if turn["tried"]:
-            first = self._first(able, StandingRule.from_json(turn["rule"]))
+            first = self._first(now, StandingRule.from_json(turn["rule"]))
             if turn["tried"] != first or not self._posts_prices:
                 yield f"slot {event.slot}: it was the turn of bids {first}, yet {turn['tried']} were tried"
         for number in turn["ended"]:
@@ -73,13 +71,20 @@ class StandingTurns:
             if number in self._now:
                 self._set(replace(self._now[number], tried=now, tries=self._now[number].tries + 1))
 
-    def _first(self, able: Sequence[_Stood], rule: StandingRule) -> list[int]:
+    def _first(self, now: int, rule: StandingRule) -> list[int]:
         """Return the numbers of the bids in turn: the first few of each owner, and of these the first few."""
         of: dict[int, list[_Stood]] = defaultdict(list)
-        for one in able:
-            of[one.owner].append(one)
+        for one in sorted(self._now.values(), key=attrgetter("tried", "number")):
+            if now <= one.until and rule.is_able(arrival=one.arrival, tried=one.tried, now=now):
+                of[one.owner].append(one)
         allowed = (one for group in of.values() for one in group[: rule.each])
         return [one.number for one in sorted(allowed, key=attrgetter("tried", "number"))][: rule.most]
+
+    def _stand(self, event: Event) -> None:
+        if event.bid is None:
+            raise ValueError(f"event {event.version} says that a bid stands, yet it has none")
+        bid, slot = event.bid, event.slot
+        self._set(_Stood(bid.sequence, bid.owner_id, bid.arrival_slot, tried=slot, until=event.payload["until"]))
 
     def _set(self, one: _Stood) -> None:
         self._known[one.number] = self._now[one.number] = one

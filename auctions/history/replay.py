@@ -280,6 +280,8 @@ class Replaying:
         with policy_errors():
             book.apply_decision(core, decision, owner=bid.owner_id, again=again)
         self.standing.remove(bid.sequence)
+        if "rule" in event.payload:
+            self.standing.rule = StandingRule.from_json(event.payload["rule"])
         until = self.stand(bid, core, book, decision)
         step = self._step(event, decision.moves, standing=[] if until is None else [until])
         return Replayed(

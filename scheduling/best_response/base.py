@@ -1,7 +1,7 @@
 """The interface of best-response kernels."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -97,6 +97,17 @@ class Kernel(Protocol):
 
     def latest(self, bid: Bid) -> Response | None:
         """Return the schedule of positive payoff that starts last."""
+
+
+@runtime_checkable
+class LastStarts(Protocol):
+    """A kernel that finds the best of the schedules that start last without finding one of positive payoff before."""
+
+    def best_of_last_start(self, bid: Bid, *, first_start: int) -> Response | None:
+        """Return the schedule of greatest payoff among those that start last, in slot `first_start` or later.
+
+        Only schedules of positive payoff count. None if there is none.
+        """
 
 
 class ExactKernel:

@@ -1,17 +1,19 @@
 """A lower bound on what a job costs at posted prices, which is found faster than its best response."""
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf, slots_ahead
+from scheduling.best_response.base import PriceOf
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
-from scheduling.model.types import Floats
+from scheduling.model.types import Floats, Ints
 
 ROUNDING = 1e-9
 """Share of a cost by which it may be too large because of rounding."""
+GRID = 16
+"""Prices of equal use are computed again after at most 1 / GRID of the slots that are ahead."""
 
 
 class PriceFloor:
@@ -41,7 +43,7 @@ class PriceFloor:
 
         Notes
         -----
-        O(T) for each doubling of the time in which the job could be complete; O(T S R) once for the prices.
+        O(T) for each doubling of the time in which the job could be complete; O(T S R) once for comparing slots.
         """
         now, slots = self._ledger.start, len(self._cheapest)
         work = float(bid.work * min(bid.worker_time, default=0))
@@ -69,14 +71,43 @@ class PriceFloor:
 
     @cached_property
     def _cheapest(self) -> Floats:
-        """Price of the cheapest worker that is free in each slot, T numbers; infinite if no server has room."""
+        """At most the price of the cheapest worker that is free in each slot, T numbers; infinite if no server has
+        room.
+
+        Of two slots with the same use the later one costs at least as much. So prices are computed at the heads of
+        stretches of equal use only, and stand for the slots that follow.
+        """
         ledger, inventory = self._ledger, self._ledger.inventory
-        slots = len(ledger.used)
-        unit = self._prices.of(ledger.used, inventory.capacity, slots_ahead(slots))
-        free = inventory.capacity - ledger.used
-        found = np.full(slots, math.inf)
+        used = ledger.used
+        heads = _heads(used)
+        taken = used[heads]
+        unit = self._prices.of(taken, inventory.capacity, heads[:, np.newaxis])
+        free = inventory.capacity - taken
+        found = np.full(len(heads), math.inf)
         for machine in inventory.workers:
             demand = np.array(machine.demand)
-            price = np.where((free >= demand).all(axis=2), unit @ demand, math.inf)
+            demanded = demand > 0
+            room = (free[:, :, demanded] >= demand[demanded]).all(axis=2)
+            price = np.where(room, unit @ demand, math.inf)
             np.minimum(found, price.min(axis=1, initial=math.inf), out=found)
-        return found
+        return np.repeat(found, np.diff(heads, append=len(used)))
+
+
+def _heads(used: Ints) -> Ints:
+    """Return the slots in which use changes, and in longer and longer steps the slots between, in order."""
+    slots = len(used)
+    heads = np.zeros(slots, np.bool_)
+    heads[_grid(slots)] = True
+    rows = used.reshape(slots, -1)
+    heads[1:] |= (rows[1:] != rows[:-1]).any(axis=1)
+    return np.flatnonzero(heads)
+
+
+@lru_cache(maxsize=64)
+def _grid(slots: int) -> Ints:
+    """Return slots from 0 on, each at most 1 / `GRID` further ahead than the one before."""
+    found, at = [], 0
+    while at < slots:
+        found.append(at)
+        at += 1 + at // GRID
+    return np.array(found, np.int64)

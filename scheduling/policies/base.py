@@ -95,6 +95,14 @@ class Granting(Protocol):
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
 
 
+@runtime_checkable
+class Admitting(Protocol):
+    """A policy that finds admissions alone: a rejection without its receipt takes less time."""
+
+    def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
+        """Return a function from a bid to its admission on this book, as `decide` gives it; None if it is rejected."""
+
+
 class PolicyBase:
     """Default implementation: the policy makes no promises, moves no job and has no prices."""
 

@@ -18,6 +18,7 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import CounterOffer, Decision, Move, Reason
 from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
+from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats
 from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Grant
@@ -91,6 +92,10 @@ class Completions(LearnedPricePolicy):
                 counter=counter,
                 prices=prices,
             )
+        return self._admit(bid, offer, found, promises, worth)
+
+    def _admit(self, bid: Bid, offer: Offer, found: Kept, promises: Promises, worth: float) -> Decision:
+        """Return the admission of a bid with a promise; `worth` is its value on the empty cluster."""
         new, promised = found.plan.schedule(bid.id), offer.first + found.number
         value, payment = bid.utility.at(promised - bid.arrival), float(offer.costs[found.number])
         text = (
@@ -102,34 +107,52 @@ class Completions(LearnedPricePolicy):
             bid.id,
             new,
             text,
-            slot=book.now,
+            slot=promises.book.now,
             value=value,
             payment=payment,
             standalone_value=worth,
-            density=least.densities(worth),
-            prices=prices,
+            density=consumption_of(bid, promises.book.ledger).densities(worth),
+            prices=promises.prices.to_json(),
             moves=promises.moves(found.plan),
             due=promised,
         )
+
+    def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
+        """Return a function from a bid to its admission on this book, as `decide` gives it; None if it is rejected."""
+        promises = self.promises(book)
+
+        def admitted(bid: Bid) -> Decision | None:
+            bought = self._bought(bid, promises)
+            if bought is None:
+                return None
+            alone, offer, found = bought
+            return self._admit(bid, offer, found, promises, bid.utility.at(alone.completion - bid.arrival))
+
+        return admitted
 
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
         promises = self.promises(book)
 
         def granted(bid: Bid) -> Grant | None:
-            alone = plan_alone(bid, book.ledger) if promises.may_pay(bid) else None
-            if alone is None:
+            bought = self._bought(bid, promises)
+            if bought is None:
                 return None
-            offer = promises.offer(bid, alone.completion)
-            paying = np.flatnonzero(offer.payoffs > 0.0)
-            first = promises.soonest(bid, offer, last=int(paying[-1])) if len(paying) else None
-            found = None if first is None else self._promised(bid, offer, first, promises)
-            if found is None:
-                return None
-            payment, promised = float(offer.costs[found.number]), offer.first + found.number
-            return Grant(found.plan.schedule(bid.id), payment, promised)
+            _, offer, found = bought
+            return Grant(found.plan.schedule(bid.id), float(offer.costs[found.number]), offer.first + found.number)
 
         return granted
+
+    def _bought(self, bid: Bid, promises: Promises) -> tuple[Schedule, Offer, Kept] | None:
+        """Return the bid's schedule on the empty cluster, what it is offered and what it buys; None if nothing."""
+        alone = plan_alone(bid, promises.book.ledger) if promises.may_pay(bid) else None
+        if alone is None:
+            return None
+        offer = promises.offer(bid, alone.completion)
+        paying = np.flatnonzero(offer.payoffs > 0.0)
+        first = promises.soonest(bid, offer, last=int(paying[-1])) if len(paying) else None
+        found = None if first is None else self._promised(bid, offer, first, promises)
+        return None if found is None else (alone, offer, found)
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan jobs that do not run again, in order of their promises, when something ended or changed.
@@ -138,6 +161,8 @@ class Completions(LearnedPricePolicy):
         may be stopped for those without machines, and jobs whose promises cannot be kept get no plan. At other times
         jobs without machines are planned as early as possible, even if that is too late.
         """
+        if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
+            return ()
         promises = self.promises(book)
         without = any(job.completion is None for job in promises.waiting)
         if not promises.waiting or (cause is Cause.SLOT and not without):

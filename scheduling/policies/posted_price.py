@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.best_response.base import Kernel, NoPrice, PriceOf, slots_ahead
-from scheduling.best_response.price_floor import PriceFloor
+from scheduling.best_response.base import Kernel, LastStarts, NoPrice, PriceOf, slots_ahead
+from scheduling.best_response.price_floor import ROUNDING, PriceFloor
 from scheduling.book.ledger import Ledger, empty_like
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
@@ -139,6 +139,12 @@ def decide(bid: Bid, posted: PricedLedger, *, density: tuple[float, ...]) -> Dec
     schedule = profitable(bid, posted) if on_empty is not None else None
     if schedule is None:
         return _reject(bid, posted, standalone_value=standalone_value, density=density)
+    return _admit(bid, posted, schedule, standalone_value=standalone_value, density=density)
+
+
+def _admit(
+    bid: Bid, posted: PricedLedger, schedule: Schedule, *, standalone_value: float, density: tuple[float, ...]
+) -> Decision:
     value, payment = value_of(bid, schedule), posted.cost(schedule)
     wait = schedule.completion - bid.arrival
     explanation = (
@@ -208,6 +214,22 @@ class PostedPricePolicy(PolicyBase):
         changed."""
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
         return decide(self.adjusted(bid), self.priced_ledger(book), density=offered)
+
+    def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
+        """Return a function from a bid to its admission on this book, as `decide` gives it; None if it is rejected."""
+        posted = self.priced_ledger(book)
+        floor = PriceFloor(posted.ledger, posted.prices)
+
+        def admitted(bid: Bid) -> Decision | None:
+            asked = self.adjusted(bid)
+            schedule = profitable(asked, posted) if floor.may_pay(bid) else None
+            on_empty = None if schedule is None else posted.empty.best(asked)
+            if schedule is None or on_empty is None:
+                return None
+            offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+            return _admit(asked, posted, schedule, standalone_value=on_empty.value, density=offered)
+
+        return admitted
 
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
@@ -318,25 +340,41 @@ def counter_offer(bid: Bid, posted: PricedLedger, cheapest: Schedule) -> Counter
         if least + CENT > LARGEST_MONEY:
             return None
         offer = with_value(bid, least + CENT)
-        schedule = profitable(offer, posted)
-        if schedule is not None:
-            last = _latest(offer, posted, schedule)
+        last = _last(offer, posted, cheapest)
+        if last is not None:
             return CounterOffer(least_value=least, latest_start=last.start, completion=last.completion)
         # Rounding, or a value so near 0 that one more cent has no effect.
         least = round(least + CENT, 2)
     return None
 
 
-def _latest(offer: Bid, posted: PricedLedger, schedule: Schedule) -> Schedule:
-    """Return the schedule of positive payoff that starts last; `schedule` is any one of positive payoff."""
-    answer = posted.kernel.latest(offer)
-    if answer is not None and answer.schedule.start > schedule.start and _pays(offer, posted, answer.schedule):
-        schedule = answer.schedule
-    later = profitable(offer, posted, first_start=schedule.start + 1)
-    while later is not None:
-        schedule = later
+def _last(offer: Bid, posted: PricedLedger, cheapest: Schedule) -> Schedule | None:
+    """Return the schedule of positive payoff that starts last; None if no schedule has one."""
+    schedule = _last_after(offer, posted, cheapest)
+    if schedule is None:
+        schedule = profitable(offer, posted)
+        answer = None if schedule is None else posted.kernel.latest(offer)
+        if schedule is not None and answer is not None and answer.schedule.start > schedule.start:
+            schedule = answer.schedule if _pays(offer, posted, answer.schedule) else schedule
+    while schedule is not None:
         later = profitable(offer, posted, first_start=schedule.start + 1)
+        if later is None:
+            break
+        schedule = later
     return schedule
+
+
+def _last_after(offer: Bid, posted: PricedLedger, cheapest: Schedule) -> Schedule | None:
+    """Return the schedule of positive payoff that starts last, without a search for one that starts earlier.
+
+    None if the kernel has no such search, or if rounding may decide whether the cheapest schedule has a positive
+    payoff. Where it has one, no schedule needs to be found first, and the last start is not before its own.
+    """
+    kernel = posted.kernel
+    if not isinstance(kernel, LastStarts) or value_of(offer, cheapest) <= posted.cost(cheapest) * (1.0 + ROUNDING):
+        return None
+    answer = kernel.best_of_last_start(offer, first_start=cheapest.start)
+    return answer.schedule if answer is not None and _pays(offer, posted, answer.schedule) else None
 
 
 def _slots(count: int) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 
 from scheduling.batch.consumption import consumption_of
 from scheduling.batch.planner import Placed, free_without, place_batch, shortest
+from scheduling.best_response.price_floor import ROUNDING
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Move
 from scheduling.model.progress import rest_of
-from scheduling.model.schedule import Schedule
+from scheduling.model.schedule import Role, Schedule
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.learned_prices import LearnedPricePolicy
 from scheduling.pricing.price_function import PriceFunction
@@ -132,13 +133,7 @@ class Promises:
         """
         book, slots = self.book, self.book.ledger.end - self.book.now
         capacity = book.inventory.capacity.sum(axis=0).astype(float)
-        work = np.zeros((slots + 1, len(capacity)))
-        for job in book.jobs:
-            at = min(max(1, due(job) - book.now), slots)
-            for p in job.held:
-                length = p.end - max(p.start, book.now)
-                if length > 0:
-                    work[at] += length * p.units(book.inventory)
+        work = self.work
         room = np.arange(slots + 1)[:, np.newaxis] * capacity
         share = np.divide(work.cumsum(axis=0), room, out=np.zeros_like(work), where=room > 0)
         fullest = np.minimum(1.0, np.maximum.accumulate(share[::-1], axis=0)[::-1])
@@ -146,12 +141,45 @@ class Promises:
         parts = np.floor(fullest * PARTS).astype(np.int64)
         return np.where(capacity > 0, self.prices.of(parts, np.full(len(capacity), PARTS), ahead), 0.0)
 
+    @cached_property
+    def work(self) -> Floats:
+        """Unit-slots that jobs hold from now on, by the slot in which they are due, (T + 1) x R."""
+        now, inventory, slots = self.book.now, self.book.inventory, self.book.ledger.end - self.book.now
+        demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
+        types, first_ps = len(demand), len(inventory.worker_demand)
+        places, machines = [], []
+        for job in self.book.jobs:
+            row = types * min(max(1, due(job) - now), slots)
+            for p in job.held:
+                if p.end > now:
+                    places.append(row + p.type + (0 if p.role is Role.WORKER else first_ps))
+                    machines.append(p.count * (p.end - max(p.start, now)))
+        amounts = np.zeros(types * (slots + 1))
+        np.add.at(amounts, np.array(places, np.int64), machines)
+        work: Floats = amounts.reshape(slots + 1, types) @ demand
+        return work
+
     def may_pay(self, bid: Bid) -> bool:
         """Return whether a payoff may be above 0: no completion is worth more than the soonest, which costs the least
         price at least."""
-        soonest = shortest(bid, self.book.ledger)
-        costs = self.units[soonest:] @ np.array(consumption_of(bid, self.book.ledger).units)
-        return bid.utility.at(self.book.now + soonest - bid.arrival) > float(costs.min(initial=math.inf))
+        book, soonest = self.book, shortest(bid, self.book.ledger)
+        worth, least = bid.utility.at(book.now + soonest - bid.arrival), consumption_of(bid, book.ledger).units
+        # No time is less full than the whole horizon, and no slot from the soonest on costs less than that one.
+        ahead = np.array([max(0, soonest - 1)])
+        unit = self.prices.of(self._full[np.newaxis], np.full(len(self._full), PARTS), ahead)[0]
+        if worth <= (1.0 - ROUNDING) * float(unit @ np.array(least)):
+            return False
+        costs = self.units[soonest:] @ np.array(least)
+        return worth > float(costs.min(initial=math.inf))
+
+    @cached_property
+    def _full(self) -> Ints:
+        """Share of all unit-slots of the horizon that is taken, in `PARTS`, R numbers."""
+        book = self.book
+        room = (book.ledger.end - book.now) * book.inventory.capacity.sum(axis=0).astype(float)
+        share = np.divide(self.work.sum(axis=0), room, out=np.zeros(len(room)), where=room > 0)
+        parts: Ints = np.floor(np.minimum(1.0, share) * PARTS).astype(np.int64)
+        return parts
 
     def offer(self, bid: Bid, first: int) -> Offer:
         """Return what the bid could be promised, from slot `first` on."""

@@ -12,9 +12,8 @@ from scheduling.policies.base import Policy
 from scheduling.policies.standing import (
     StandingBid,
     StandingRule,
-    grants_of,
+    admissions_of,
     stands,
-    try_again,
     turns,
     with_first_offer,
 )
@@ -66,19 +65,21 @@ class Simulation:
                 self._try_standing(self.rule)
 
     def _try_standing(self, rule: StandingRule) -> None:
-        now, granted = self.book.now, None
+        now = self.book.now
+        if not rule.is_turn(now):
+            return
+        admitted = None
         for one in turns(self.standing.values(), now, rule):
             self.tries += 1
-            book = self.book.view()
             # A rejection changes nothing, so the next bid is tried at the same prices.
-            granted = granted or grants_of(self.policy, book)
-            admission = try_again(self.policy, one, book, granted)
+            admitted = admitted or admissions_of(self.policy, self.book.view())
+            admission = admitted(one.bid)
             if admission is None:
                 self.standing[one.number] = replace(one, tried=now)
                 continue
             decision = with_first_offer(admission, self.decisions[one.number])
             self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)
-            granted = None
+            admitted = None
             self.decisions[one.number] = decision
             self._note(decision.moves)
             del self.standing[one.number]

@@ -12,12 +12,13 @@ from typing import Self
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Reason
+from scheduling.model.errors import InvalidField
 from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.model.types import Json
-from scheduling.policies.base import Grant, Granting, Policy
+from scheduling.policies.base import Admitting, Policy
 
-Grants = Callable[[Bid], Grant | None]
-"""A function from a bid to what a policy grants it on one book; None for a rejection."""
+Admissions = Callable[[Bid], Decision | None]
+"""A function from a bid to its admission on one book; None for a rejection."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,26 @@ class StandingRule:
     most: int = parameter(
         1000, "Largest number of standing bids of all owners that are tried in one turn.", low=1, high=100_000
     )
+    per_age: int = parameter(
+        16,
+        "A bid is tried again once 1 / per_age of the time since its arrival has passed since its last try: the longer "
+        "it stands, the less often it is tried. 0: it is tried in every turn.",
+        low=0,
+        high=100_000,
+    )
     longest: float = parameter(
         2.0, "Longest time that a bid stands after its arrival, in horizons.", low=0.0, high=1000.0
     )
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        if self.per_age == 1:
+            raise InvalidField("per_age", "expected 0 or at least 2, got 1: no bid would be tried twice")
 
     @classmethod
     def from_json(cls, recorded: Json) -> Self:
-        """Return the rule that a turn recorded; turns recorded before `each` was a parameter had no such limit."""
-        return cls(**{"each": recorded["most"], **recorded})
+        """Return the rule that a turn recorded; before `each` or `per_age` was a parameter, there was no such limit."""
+        return cls(**{"each": recorded["most"], "per_age": 0, **recorded})
 
     def is_turn(self, now: int) -> bool:
         """Return whether standing bids have a turn at the beginning of slot `now`."""
@@ -57,6 +67,28 @@ class StandingRule:
     def next_turn(self, now: int) -> int:
         """Return the first slot after `now` at whose beginning standing bids have a turn."""
         return (now // self.every + 1) * self.every
+
+    def next_try(self, *, arrival: int, tried: int) -> int:
+        """Return the first turn after slot `tried` in which a bid may be tried that arrived in slot `arrival` and was
+        last decided in slot `tried`.
+
+        Examples
+        --------
+        >>> from scheduling.policies.standing import StandingRule
+        >>> rule = StandingRule(every=4, per_age=16)
+        >>> [rule.next_try(arrival=0, tried=tried) for tried in (0, 4, 60, 64, 600)]
+        [4, 8, 64, 72, 640]
+        """
+        return self.next_turn(self._able_from(arrival, tried) - 1)
+
+    def is_able(self, *, arrival: int, tried: int, now: int) -> bool:
+        """Return whether a bid that arrived and was last decided in these slots may be tried in slot `now`."""
+        return now >= self._able_from(arrival, tried)
+
+    def _able_from(self, arrival: int, tried: int) -> int:
+        """Return the first slot s with s - tried >= (s - arrival) / per_age, after `tried`."""
+        waits = -(-(tried - arrival) // (self.per_age - 1)) if self.per_age else 0
+        return tried + max(1, waits)
 
     def until(self, bid: Bid, *, horizon: int, wanted: int | None = None) -> int:
         """Return the last slot in which the bid is tried.
@@ -121,7 +153,11 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     """
     if not rule.is_turn(now):
         return []
-    able = (one for one in standing if one.tried < now and not one.ended(now))
+    able = (
+        one
+        for one in standing
+        if rule.is_able(arrival=one.bid.arrival, tried=one.tried, now=now) and not one.ended(now)
+    )
     taken: Counter[int] = Counter()
     chosen = []
     for one in sorted(able, key=lambda one: (one.tried, one.number)):
@@ -131,22 +167,19 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     return chosen[: rule.most]
 
 
-def grants_of(policy: Policy, book: Book) -> Grants | None:
-    """Return what the policy grants each bid on this book; None if it cannot say so without a decision."""
-    return policy.grants(book) if isinstance(policy, Granting) else None
+def admissions_of(policy: Policy, book: Book) -> Admissions:
+    """Return a function from a bid to its admission on this book, as `policy.decide` gives it; None for a rejection.
 
-
-def try_again(policy: Policy, one: StandingBid, book: Book, granted: Grants | None = None) -> Decision | None:
-    """Decide a standing bid at the prices posted now; return its admission, or None if it is rejected again.
-
-    The result is that of `policy.decide`. If the policy can say what it grants without a receipt, a rejection needs a
-    single best response and no counter-offer. `granted` is `grants_of` this policy and this book, if it is known.
+    If the policy can find admissions alone, a rejection needs a single best response at most, and no counter-offer.
     """
-    granted = granted or grants_of(policy, book)
-    if granted is not None and granted(one.bid) is None:
-        return None
-    decision = policy.decide(one.bid, book)
-    return decision if decision.admitted else None
+    if isinstance(policy, Admitting):
+        return policy.admissions(book)
+
+    def admitted(bid: Bid) -> Decision | None:
+        decision = policy.decide(bid, book)
+        return decision if decision.admitted else None
+
+    return admitted
 
 
 def with_first_offer(admission: Decision, first: Decision) -> Decision:

@@ -1,6 +1,7 @@
 """Standing bids: rejected bids that are tried again when slots begin."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -268,6 +269,27 @@ def test_many_bids_of_one_owner_neither_delay_those_of_another_nor_are_counted_i
         bid.refresh_from_db()
     assert sum(bid.tries for bid in flood) == RULE.each
     assert_sound(market)
+
+
+def test_the_longer_a_bid_stands_the_less_often_it_is_tried(
+    market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Live, replayed and audited by the rule that each turn recorded, whatever the rule is by now."""
+    with monkeypatch.context() as changed:
+        changed.setattr(standing, "RULE", replace(RULE, every=1, per_age=3))
+        filled(market, alice)
+        stands(market, bob)
+        pass_to(market, 12)
+    bid = Bid.objects.get(owner=bob)
+    found = Event.objects.filter(payload__standing__has_key="tried").order_by("version")
+    slots = [event.payload["now"] for event in found if bid.sequence in event.payload["standing"]["tried"]]
+    assert slots == [1, 2, 3, 5, 8], "and the next turn, in slot 12, would be too late"
+    assert (bid.tries, bid.tried_slot) == (5, 8)
+    assert_sound(market)
+    event = found.get(payload__now=8)
+    event.payload["standing"]["rule"]["per_age"] = 2
+    event.save()
+    assert list(CHECKS["standing bids had their turns"](EventPass(market)))
 
 
 def test_a_turn_of_many_standing_bids_takes_two_queries_more_than_a_slot_without_a_turn(

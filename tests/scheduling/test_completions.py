@@ -1,6 +1,6 @@
 """Promised completions: against a slow twin, as streams of bids go by, for bidders who lie, and in small examples."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -51,6 +51,16 @@ class Watched(Completions):
             assert decision.payoff > 0, "a bid never loses by its admission"
             assert decision.schedule.completion <= decision.due <= book.ledger.end
         return decision
+
+    def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
+        admitted = super().admissions(book)
+
+        def checked(bid: Bid) -> Decision | None:
+            decision = self.decide(bid, book)
+            assert admitted(bid) == (decision if decision.admitted else None)
+            return admitted(bid)
+
+        return checked
 
 
 def policy(parameters: Json) -> Watched:

@@ -2,21 +2,25 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.best_response.base import Response
+from scheduling.best_response.base import Kernel, Response
 from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Reason
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant
 from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import CENT, ROUNDS, SMALLEST_MONEY, PricedLedger, counter_offer, with_value
 from scheduling.pricing.price_function import reserve_prices
-from tests.draws import rounds
+from studies.workloads.generated import oasis
+from tests.draws import fresh_seed, rounds
 from tests.scheduling import test_dps
 from tests.scheduling.test_dps import INVENTORY, held
 from tests.scheduling.worlds import Run, world
@@ -80,6 +84,42 @@ def test_no_value_helps_where_there_is_no_counter_offer(parameters: Json, seed: 
             for value in (1e3, 1e6, 1e11):
                 assert not going.policy.decide(with_value(bid, value), going.book()).admitted
         going.decide(bid)
+
+
+@dataclass(frozen=True)
+class Searching:
+    """A kernel whose last start is only found after a schedule of positive payoff."""
+
+    kernel: Kernel
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
+        return self.kernel.best(bid, above=above, first_start=first_start)
+
+    def min_cost_per_value(self, bid: Bid) -> Response | None:
+        return self.kernel.min_cost_per_value(bid)
+
+    def latest(self, bid: Bid) -> Response | None:
+        return self.kernel.latest(bid)
+
+
+def test_the_last_start_is_the_same_where_the_search_begins_with_the_cheapest_schedule() -> None:
+    rng, policy, compared = np.random.default_rng(fresh_seed()), Oasis(worker_reserve_factor=20.0), 0
+    for _ in range(rounds(3)):
+        drawn = oasis.draw(oasis.Setting(servers=4, slots=40, jobs=60), rng)
+        ledger, history = Ledger(drawn.inventory, start=0, slots=40), list[tuple[float, ...]]()
+        for number, bid in enumerate(drawn.bids):
+            ledger.advance(max(ledger.start, bid.arrival))
+            past = np.array(history).reshape(-1, len(drawn.inventory.resources))
+            book = Book(ledger.start, ledger, history=past, decided=number)
+            posted, decision = policy.priced_ledger(book), policy.decide(bid, book)
+            history.append(decision.density)
+            if decision.schedule is not None:
+                ledger.commit(decision.schedule)
+            elif (cheapest := posted.kernel.min_cost_per_value(bid)) is not None:
+                other = replace(posted, kernel=Searching(posted.kernel))
+                assert counter_offer(bid, other, cheapest.schedule) == decision.counter
+                compared += 1
+    assert compared > 0
 
 
 def found(start: int) -> Response:

@@ -168,6 +168,9 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules(
             check_schedule(problem, late, where)
             later = elastic_exact.best(replace(problem, first_start=late.schedule.start + 1))
             assert later is None or later.payoff < TOLERANCE * max(1.0, later.cost), where
+            for first in (problem.start, late.schedule.start - 1, late.schedule.start):
+                assert market.best_of_last_start(problem.bid, first_start=first) == late, where
+            assert market.best_of_last_start(problem.bid, first_start=late.schedule.start + 1) is None, where
 
 
 def test_a_warm_index_answers_as_a_fresh_one() -> None:

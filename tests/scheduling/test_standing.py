@@ -21,8 +21,8 @@ from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import (
     StandingBid,
     StandingRule,
+    admissions_of,
     stands,
-    try_again,
     turns,
     with_first_offer,
 )
@@ -68,10 +68,12 @@ def test_bids_of_others_take_no_turn_from_an_owner() -> None:
     assert len(few) == 3, "a limit for all keeps the turn short"
 
 
-def test_a_turn_that_was_recorded_without_a_limit_for_each_owner_is_read_without_one() -> None:
+def test_a_turn_that_was_recorded_before_a_limit_was_a_parameter_is_read_without_it() -> None:
     recorded = {"every": 4, "most": 8, "longest": 0.5}
-    assert StandingRule.from_json(recorded) == StandingRule(every=4, each=8, most=8, longest=0.5)
-    assert StandingRule.from_json(StandingRule(each=3).to_json()) == StandingRule(each=3)
+    assert StandingRule.from_json(recorded) == StandingRule(every=4, each=8, most=8, longest=0.5, per_age=0)
+    assert StandingRule.from_json(recorded | {"each": 3}) == StandingRule(each=3, most=8, longest=0.5, per_age=0)
+    for rule in (StandingRule(each=3), StandingRule(per_age=5)):
+        assert StandingRule.from_json(rule.to_json()) == rule
 
 
 def test_a_bid_has_no_second_turn_in_the_slot_in_which_it_was_decided() -> None:
@@ -79,6 +81,26 @@ def test_a_bid_has_no_second_turn_in_the_slot_in_which_it_was_decided() -> None:
     line = [StandingBid(0, job(), tried=4, until=9, owner=0), StandingBid(1, job(), tried=3, until=9, owner=0)]
     assert [one.number for one in turns(line, 4, rule)] == [1]
     assert [one.number for one in turns(line, 6, rule)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "first"),
+    [
+        (StandingRule(every=1, per_age=2), [7, 9, 13, 21, 37, 69, 133, 261]),
+        (StandingRule(every=4, per_age=16), [*range(8, 69, 4), 76, 84, 92, 100, 108, 116]),
+        (StandingRule(every=3, per_age=0), [*range(9, 400, 3)]),
+    ],
+)
+def test_the_longer_a_bid_stands_the_less_often_it_is_tried(rule: StandingRule, first: list[int]) -> None:
+    """From a bid that arrived in slot 5 and was decided in slot 6."""
+    patient = StandingBid(0, replace(job(arrival=5), utility=Constant(5.0)), tried=6, until=999, owner=0)
+    slots = []
+    for now in range(6, 400):
+        if turns([patient], now, rule):
+            assert now == rule.next_try(arrival=5, tried=patient.tried)
+            patient = replace(patient, tried=now)
+            slots.append(now)
+    assert slots[: len(first)] == first
 
 
 def test_a_bid_stands_until_its_last_slot_or_until_it_is_worth_nothing() -> None:
@@ -94,7 +116,10 @@ def test_a_bid_stands_until_its_last_slot_or_until_it_is_worth_nothing() -> None
     assert [now for now in range(4, 15) if not patient.ended(now)] == list(range(4, 14))
 
 
-@pytest.mark.parametrize(("name", "value"), [("every", 0), ("most", 0), ("each", 0), ("longest", -0.5), ("every", 2.5)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("every", 0), ("most", 0), ("each", 0), ("longest", -0.5), ("every", 2.5), ("per_age", 1), ("per_age", -1)],
+)
 def test_a_rule_checks_itself(name: str, value: float) -> None:
     with pytest.raises(InvalidField, match=name):
         StandingRule(**{name: value})  # type: ignore[arg-type]
@@ -164,7 +189,7 @@ def test_a_try_is_the_decision_that_the_policy_makes_then(name: str, parameters:
     _, run = standing_run(policy, seed)
     run.advance(run.book.now + 1)
     for one in run.standing.values():
-        decision, tried = policy.decide(one.bid, run.book.view()), try_again(policy, one, run.book.view())
+        decision, tried = policy.decide(one.bid, run.book.view()), admissions_of(policy, run.book.view())(one.bid)
         event("admitted" if decision.admitted else "rejected")
         assert (tried is not None) == decision.admitted
         assert tried is None or tried == decision
@@ -178,7 +203,7 @@ def test_what_a_bid_offers_is_counted_once() -> None:
     book.apply_decision(bid, first, bound=True)
     offered = list(book.history), list(book.offers), book.decided
     book.advance(1)
-    admission = try_again(Dps(), StandingBid(0, bid, tried=0, until=9, owner=0), book.view())
+    admission = admissions_of(Dps(), book.view())(bid)
     assert admission is not None
     decision = with_first_offer(admission, first)
     book.apply_decision(bid, decision, bound=True, again=True)
@@ -252,7 +277,7 @@ def test_no_statement_in_a_single_try_earns_more_than_the_truth(
     for one in run.standing.values():
         payoffs = []
         for stated in (one.bid.utility, one.bid.utility.scaled(factor)):
-            found = try_again(policy, replace(one, bid=replace(one.bid, utility=stated)), run.book.view())
+            found = admissions_of(policy, run.book.view())(replace(one.bid, utility=stated))
             schedule = None if found is None else found.schedule
             won = 0.0 if schedule is None else one.bid.utility.at(schedule.completion - one.bid.arrival)
             payoffs.append(won - (0.0 if found is None else found.payment))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import PAYOFF, ExactKernel, NoPrice, PriceOf, Response, index_of
+from scheduling.best_response.base import LATEST, PAYOFF, ExactKernel, NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.query import Query
 from scheduling.book.ledger import Ledger
@@ -38,6 +38,12 @@ class ElasticKernel(ExactKernel):
     ledger: Ledger
     prices: PriceOf | Floats
     """A function of use; or the price of each unit and slot, T x S x R, money, while the ledger does not move."""
+
+    def best_of_last_start(self, bid: Bid, *, first_start: int) -> Response | None:
+        """Return the schedule of greatest payoff among those of positive payoff that start last, in this slot or
+        later."""
+        response = self._respond(bid, mode=LATEST, above=0.0, first_start=first_start)
+        return response if response is not None and response.payoff > 0 else None
 
     def _respond(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger, index = self.ledger, index_of(self.ledger, ElasticIndex)

@@ -41,22 +41,21 @@ def search(
     """
     counts = np.zeros(len(row), np.int32)
     latest = mode == LATEST
-    sought, any_will_do = PAYOFF if latest else mode, latest
-    # A later start leaves fewer schedules, so the starts with a payoff above the threshold are the first ones: after
-    # the first start the last one of them is sought by bisection, and then its best schedule.
-    start, low, high, bisects = first, first, len(row) - 1, False
+    sought = PAYOFF if latest else mode
+    # A later start leaves fewer schedules, so the starts with a payoff above the threshold are the first ones: the last
+    # one of them is sought by bisection, and then its best schedule.
+    low, high = first, len(row) - 1 if latest else first
     while True:
+        start, any_will_do = (low + high + 1) // 2 if low < high else low, low < high
         # At one place: the search becomes part of this kernel.
         best = _search_relevant(curves, row, job, follows, start, sought, above, any_will_do, counts)
-        if not any_will_do or not (bisects or best.completion >= 0):
+        if not any_will_do:
             break
         if best.completion >= 0:
             low = _first_start(counts, start)
         else:
             high = start - 1
-        bisects, any_will_do = True, low < high
-        start = (low + high + 1) // 2
-    return float(low) if bisects else best.score, best.completion, counts
+    return float(low) if latest else best.score, best.completion, counts
 
 
 @inner

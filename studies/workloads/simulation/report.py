@@ -94,7 +94,7 @@ def _row(label: str, value: str) -> str:
 def _rejections(rule: StandingRule | None) -> str:
     if rule is None:
         return "are not tried again"
-    return f"stand: tried again every {rule.every} slots, for {rule.longest:g} horizons at most"
+    return f"stand: tried again every {rule.every} slots, old ones less often, for {rule.longest:g} horizons at most"
 
 
 def _share(share: float | None) -> str:
