@@ -141,6 +141,6 @@ def exposition(*collectors: Collector) -> bytes:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, path=str(settings.METRICS_DIR))  # type: ignore[no-untyped-call]
     others = CollectorRegistry()
-    for collector in (*collectors, *of_rooms):
+    for collector in collectors:
         others.register(collector)
     return bytes(generate_latest(registry)) + bytes(generate_latest(others))

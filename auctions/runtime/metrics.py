@@ -57,7 +57,9 @@ class Metrics(ApiView):
 
     def get(self, request: Request) -> HttpResponse:
         """Return all metrics."""
-        return HttpResponse(metrics.exposition(MarketMetrics(), _Service()), content_type=CONTENT_TYPE_LATEST)
+        return HttpResponse(
+            metrics.exposition(MarketMetrics(), *metrics.of_rooms, _Service()), content_type=CONTENT_TYPE_LATEST
+        )
 
 
 def _is_scrape(request: Any) -> bool:
