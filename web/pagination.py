@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from scheduling.model.validation import shown
 from web.errors import refuse
 from web.schema import Schema
+from web.writing import Answer, write
 
 
 class NewestFirst(CursorPagination):
@@ -47,6 +48,12 @@ class Page(Schema):  # noqa: D101
     # No docstring: the OpenAPI document would repeat it at each of its children.
     next = serializers.CharField(allow_null=True, help_text="Address of the next page, with older rows.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the previous page, with newer rows.")
+
+    @classmethod
+    def write(cls, row: object, **context: Any) -> dict[str, Any]:
+        """Return the document of a page; rows that are answers are written as they are alone."""
+        of_row: Any = cls._declared_fields["results"]
+        return write(cls, row, context) if isinstance(of_row.child, Answer) else super().write(row, **context)
 
 
 def page_of(

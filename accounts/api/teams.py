@@ -62,7 +62,7 @@ class TeamOut(Answer):
     created_at = serializers.DateTimeField(help_text="Time of its creation, wall clock, ISO 8601.")
 
 
-class TeamPage(Page, Answer):
+class TeamPage(Page):
     results = TeamOut(many=True, help_text="Your team, or all teams for operators.")
 
 
@@ -84,7 +84,7 @@ class InvitationOut(Answer):
     expires_at = serializers.DateTimeField(help_text="Time until which it can be accepted, wall clock, ISO 8601.")
 
 
-class InvitationPage(Page, Answer):
+class InvitationPage(Page):
     results = InvitationOut(many=True, help_text="Invitations that can be accepted, newest first.")
 
 

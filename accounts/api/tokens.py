@@ -65,7 +65,7 @@ class IssuedTokenOut(UserTokenOut):
     token = serializers.CharField(help_text="The token, which is shown this once: the service stores a digest.")
 
 
-class UserTokenPage(Page, Answer):
+class UserTokenPage(Page):
     results = UserTokenOut(many=True, help_text="Your tokens, newest first, expired ones included.")
 
 

@@ -224,7 +224,7 @@ class BidOut(BidBrief):
         return receipt_of(bid)
 
 
-class BidPage(Page, Answer):
+class BidPage(Page):
     results = BidBrief(many=True, help_text="Bids, newest first.")
 
 

@@ -81,7 +81,7 @@ class MadeWebhookOut(WebhookOut):
     secret = serializers.CharField(help_text="The secret that signs its messages; it is shown this once.")
 
 
-class WebhookPage(Page, Answer):
+class WebhookPage(Page):
     results = WebhookOut(many=True, help_text="Your webhooks, newest first.")
 
 
@@ -111,7 +111,7 @@ class DeliveryOut(Answer):
     body = serializers.CharField(help_text="The text that is sent and signed.")
 
 
-class DeliveryPage(Page, Answer):
+class DeliveryPage(Page):
     results = DeliveryOut(many=True, help_text="Deliveries, newest first.")
 
 

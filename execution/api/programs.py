@@ -101,7 +101,7 @@ class OneProgramOut(ProgramOut):
     )
 
 
-class ProgramPage(Page, Answer):
+class ProgramPage(Page):
     results = ProgramOut(many=True, help_text="Programs, newest first.")
 
 
