@@ -8,7 +8,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Floats, Ints
-from scheduling.preemptive import kernel
+from scheduling.preemptive import kernel, placing
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.workers import Task
 
@@ -132,7 +132,7 @@ def dispatch(
     chosen, placed = np.empty(count, dtype=np.int64), np.empty(count)
     counts = np.zeros(len(keys), dtype=np.int64)
     cloud_key = np.inf if cloud is None else float(cloud.delay + task.each)
-    in_cloud = kernel.place(keys, task.each, edge.workers, server, _space(room), cloud_key, chosen, placed, counts)
+    in_cloud = placing.place(keys, task.each, edge.workers, server, _space(room), cloud_key, chosen, placed, counts)
     if in_cloud and cloud is None:
         return None
     used = counts.nonzero()[0]
@@ -172,7 +172,7 @@ def _pack(edge: _Edge, ahead: Ints, task: Task, chunks: int, server: Ints, room:
     """Give each chunk to the worker that completes it first, after `ahead` ticks of work; None without storage."""
     order, ends = np.empty(chunks, dtype=np.int64), np.empty(chunks)
     counts = np.zeros(len(ahead), dtype=np.int64)
-    last = kernel.pack(edge.delay, ahead, task.each, edge.workers, server, _space(room), order, ends, counts)
+    last = placing.pack(edge.delay, ahead, task.each, edge.workers, server, _space(room), order, ends, counts)
     if last == kernel.NONE:
         return None
     used = counts.nonzero()[0]

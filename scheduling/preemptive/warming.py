@@ -7,7 +7,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Constant
-from scheduling.preemptive import kernel
+from scheduling.preemptive import placing
 from scheduling.preemptive.dispatch import UNLIMITED, dispatch
 from scheduling.preemptive.queues import Queues
 
@@ -43,7 +43,7 @@ def warm_up() -> None:
     if task is not None:
         one = np.zeros(1, dtype=np.int64)
         queues.growth(one, one, task, one)
-        kernel.pack(one, one, 1, one, one, UNLIMITED, one.copy(), np.zeros(1), one.copy())
+        placing.pack(one, one, 1, one, one, UNLIMITED, one.copy(), np.zeros(1), one.copy())
     queues.congestion(2)
     queues.windows()
     queues.take("long")
