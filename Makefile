@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types bandit security sbom kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load histories lock
+.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types bandit security sbom kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load histories storm lock
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
 	@echo "make load        bids at 100 a second and as fast as they are answered, on both installations; SECONDS=300"
 	@echo "make histories   10,000 simulated histories of markets with faults, each followed by its invariants; SEEDS=1-500"
+	@echo "make storm       best as root: faults in an installation of make up for ten minutes, while bids are sent; MINUTES=2"
 	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
 	@echo "make security    bandit, and known vulnerabilities of the pinned packages where a database can be reached"
 	@echo "make sbom        a software bill of materials, var/sbom.json"
@@ -159,6 +160,9 @@ load: $(VENV)/.dev kernels
 
 histories: $(VENV)/.dev kernels
 	$(BIN)/python -m tests.histories --seeds $(or $(SEEDS),1-10000) --jobs $(CORES)
+
+storm: $(VENV)/.dev kernels
+	$(BIN)/python -m tests.storm $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(if $(SEED),--seed $(SEED))

@@ -35,17 +35,19 @@ class Client:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def post(self, path: str, token: str, key: str, body: Any) -> tuple[int, bytes]:
+    async def post(self, path: str, token: str, key: str, body: Any, *, prefer: str = "") -> tuple[int, bytes]:
         """Send one request; return status and body of the answer.
 
         A server may close a kept connection while the request is under way; its key lets it be sent again.
         """
         content = json.dumps(body).encode()
-        request = (
+        head = (
             f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\nIdempotency-Key: {key}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode()
-            + content
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
         )
+        if prefer:
+            head += f"Prefer: {prefer}\r\n"
+        request = f"{head}\r\n".encode() + content
         if self._streams is not None:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 return await _exchange(*self._streams, request)
@@ -56,6 +58,7 @@ class Client:
         """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
+        self._streams = None
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:

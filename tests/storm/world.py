@@ -1,0 +1,111 @@
+"""The markets of a storm and their rows; each command runs in the environment of the installation.
+
+`python -m tests.storm.world prepare` opens markets and prints names and tokens. `settle` waits until no bid waits.
+`verdict FILE` counts what is wrong, given what clients were answered.
+"""
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.processes import ROOT
+
+POLICIES: Final = ("dps", "completions", "weighted_completion", "preemptive")
+CLIENTS: Final = 8
+SPEED: Final = 20.0
+"""Slots of 100 s begin every five seconds."""
+LONGEST_SETTLE_S: Final = 1800.0
+
+
+def prepare(policies: list[str]) -> dict[str, Any]:
+    """Open a market for each of these policies; return them, whether their bids state values, and tokens."""
+    from django.contrib.auth.models import User
+
+    from accounts.tokens import NewToken, issue
+    from auctions.domain.bid_conversion import policy_in_force
+    from auctions.engine.markets import open_market
+    from cluster.clock import set_clock
+    from scheduling.policies.base import Objective
+    from tests.auctions.worlds import make_cluster
+
+    markets = []
+    for policy in policies:
+        cluster = make_cluster(f"storm-{policy.replace('_', '-')}", servers=10, units=8, horizon=40)
+        open_market(cluster, policy=policy)
+        set_clock(cluster, running=True, speed=SPEED)
+        markets.append([cluster.name, policy_in_force(cluster).objective is Objective.WELFARE])
+    users = [User.objects.create(username=f"client-{number}") for number in range(CLIENTS)]
+    return {"markets": markets, "tokens": [issue(user, NewToken("storm")).text for user in users]}
+
+
+def settle() -> int:
+    """Wait until no bid waits; then stop the clocks. Return the number of bids that still wait."""
+    from auctions.models import Bid, BidState, Market
+    from cluster.clock import set_clock
+
+    waiting = Bid.objects.filter(state=BidState.SUBMITTED)
+    until = time.monotonic() + LONGEST_SETTLE_S
+    while (left := waiting.count()) and time.monotonic() < until:
+        time.sleep(0.3)
+    for market in Market.objects.select_related("cluster"):
+        set_clock(market.cluster, running=False)
+    return left
+
+
+def verdict(answered: Mapping[str, list[int]], *, is_copy: bool = False) -> dict[str, Any]:
+    """Count what is wrong, given the numbers of the bids that were answered by market and key.
+
+    In a copy that was made while bids came, bids may wait, and there may be bids that were not answered yet.
+    """
+    from auctions.engine.slots import pass_slots
+    from auctions.models import Bid, BidState, Event, EventKind, Market
+    from tests.histories.invariants import broken_rows
+
+    lost, doubled, broken, bids = [], [], [], 0
+    for market in Market.objects.order_by("pk"):
+        pass_slots(market.pk)
+        stored: dict[str, list[int]] = {}
+        name = market.cluster.name
+        rows = Bid.objects.filter(market=market).order_by("sequence")
+        for number, key in rows.values_list("sequence", "idempotency_key"):
+            stored.setdefault(f"{name} {str(key).partition('/')[0]}", []).append(number)
+            bids += 1
+        known = {key: numbers for key, numbers in answered.items() if key.startswith(f"{name} ")}
+        lost += [f"{key}: {numbers}" for key, numbers in known.items() if not set(numbers) <= set(stored.get(key, ()))]
+        doubled += [f"{key}: {stored[key]}" for key in known.keys() & stored if len(stored[key]) > len(known[key])]
+        doubled += [f"nobody was answered {key}" for key in stored.keys() - known.keys() if not is_copy]
+        if not is_copy:
+            lost += [f"bid {number} waits" for number in rows.filter(state=BidState.SUBMITTED).values_list("sequence")]
+        decisions = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
+        twice = Counter(decisions.values_list("bid__sequence", flat=True))
+        doubled += [f"bid {number} of {name} was decided {count} times" for number, count in twice.items() if count > 1]
+        broken += [f"{name}: {problem}" for problem in broken_rows(market)]
+    return {"bids": bids, "lost": lost, "doubled": doubled, "broken": broken}
+
+
+def main(arguments: list[str]) -> None:
+    """Answer one command with a line of JSON."""
+    import django
+
+    sys.path.insert(0, str(ROOT))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    django.setup()
+    match arguments:
+        case ["prepare", *policies]:
+            answer: Any = prepare(policies or list(POLICIES))
+        case ["settle"]:
+            answer = settle()
+        case ["verdict", file, *copy]:
+            with open(file, encoding="ascii") as kept:
+                answer = verdict(json.load(kept), is_copy=bool(copy))
+        case _:
+            raise SystemExit(f"unknown command: {arguments}")
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
