@@ -262,7 +262,7 @@ class Record:
             policy_id=0,
             running=running,
         )
-        start = inventories.get(version=opened).slot - 1
+        start = inventories.get(version=opened).slot
         slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
         state.resume(book, slot=slot, since=since)
 

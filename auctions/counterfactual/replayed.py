@@ -168,7 +168,7 @@ class ReplayedMarket(Replaying):
             case EventKind.ADMITTED if self.other is not None and event.bid_id in self._receipts.stood:
                 return None  # the other policy tries the bid when it is its turn here
             case EventKind.OPENED:
-                self._since = event.slot - 1
+                self._since = event.slot
         return super().apply(event)
 
     def withdraw(self, number: int, event: Event) -> None:
@@ -328,7 +328,7 @@ class ReplayedMarket(Replaying):
         since, now = self._since, event.payload.get("now", event.slot + 1)
         completions = [self.outcomes[name].completion for name in self._going]
         ended = any(c is not None and since < c <= now for c in completions)
-        cause = Cause.ENDED if ended or self._plan_failed else Cause.SLOT
+        cause = Cause.ENDED if ended or self._plan_failed or now > since + 1 else Cause.SLOT
         self.slot, self._since = event.slot, now
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
         return self.planned(book, cause, event).moves

@@ -85,13 +85,16 @@ def caught_up(market: Market, moment: MarketTime, *, teams: Iterable[int | None]
 def _cause(market: Market, moment: MarketTime) -> Cause:
     """Return `Cause.ENDED` if a job ended since slots last passed, because its machines are free from `now` on.
 
-    Also if planning failed the last time, because free machines were then not given to other jobs. Otherwise return
-    `Cause.SLOT`.
+    Also if planning failed the last time, because free machines were then not given to other jobs, and if slots were
+    skipped, since in these no job was started whose upload ended. Otherwise return `Cause.SLOT`.
     """
     if market.planning_failed:
         return Cause.ENDED
-    last = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("-version").first()
-    since = market.slot if last is None else last.payload.get("now", last.slot + 1)
+    kinds = (EventKind.OPENED, EventKind.SLOT)
+    last = Event.objects.filter(market=market, kind__in=kinds).order_by("-version")[0]
+    since = last.slot if last.kind == EventKind.OPENED else last.payload.get("now", last.slot + 1)
+    if moment.now > since + 1:
+        return Cause.ENDED
     ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
     return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
 

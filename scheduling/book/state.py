@@ -24,9 +24,9 @@ class Cause(StrEnum):
     """The reason to plan again."""
 
     ENDED = "ended"
-    """A job was completed, cancelled or failed."""
+    """A job was completed, cancelled or failed; or several slots passed at once, in which uploads may have ended."""
     SLOT = "slot"
-    """Slots passed and no job ended."""
+    """A slot passed and no job ended."""
     CHANGED = "changed"
     """Servers or the policy changed."""
 

@@ -23,7 +23,8 @@ from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity
 from scheduling.model.errors import InvalidField
-from tests.auctions.worlds import make_cluster, set_time
+from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_the_same_policy_changes_nothing
+from tests.auctions.worlds import SLOT_S, make_cluster, set_time
 
 pytestmark = pytest.mark.thorough
 
@@ -225,3 +226,21 @@ def test_tampering_with_plans_is_found(what: str, planned: Market, alice: User) 
 
 def test_a_payload_without_moves_says_nothing_of_them() -> None:
     assert planning.to_payload(()) == {}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias_l", "drf", "dorm"])
+def test_a_job_whose_upload_ended_in_a_slot_that_was_skipped_starts(policy: str, db: None, alice: User) -> None:
+    cluster = make_cluster(servers=1, units=1, horizon=20)
+    Capacity.objects.filter(server__name="edge-0").update(amount=0)
+    market = open_market(cluster, policy=policy)
+    body = {"model": "ResNet-50", "epochs": 2, "weight": 1.0}
+    bid = submit_bid(cluster=cluster, owner=alice, body=body).bid
+    decision_queue.process_pending(market.pk)
+    assert window(bid) == ("planned", None, None), "its upload to the cloud takes three slots"
+    for slot in (10.5, 30.5):
+        set_time(market, slot * SLOT_S)
+        pass_slots(market.pk)
+    assert window(bid)[0] == "completed"
+    assert_clean(market)
+    assert_replayed_as_recorded(market)
+    assert_the_same_policy_changes_nothing(market)
