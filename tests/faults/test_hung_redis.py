@@ -9,11 +9,12 @@ from typing import Any, Final
 import pytest
 import requests
 
+from auctions.domain import waking
 from studies.experiments.api.examples import EXPERIMENTS, TRACES
 from studies.split_learning.api.examples import PLANS
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_web, start_worker
-from tests.processes import Server, free_port
+from tests.processes import Server, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -66,3 +67,24 @@ def test_submissions_are_answered_while_redis_hangs_and_bids_are_decided_afterwa
         crowd.wait_for_decisions(env)
     found = crowd.verdict(env)
     assert (found.submitted, found.decided, found.in_order, found.broken) == (9, 9, True, {})
+
+
+def test_a_worker_goes_on_after_redis_hung_when_a_task_ended(
+    env: dict[str, str], address: str, tmp_path: Path, redis_server: Server
+) -> None:
+    tokens = crowd.call("prepare", "dps", env=env)
+    url = f"{address}/api/v1/clusters/{crowd.CLUSTER}/bids"
+    worker = start_worker("worker", env, tmp_path)
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.headers["Authorization"] = f"Token {tokens[0]}"
+            seconds_of(session, url, crowd.body_of(0, 0))
+            wait_until(lambda: "decide_market" in worker.text(), what="the task")
+            with redis_server.hung():
+                wait_until(lambda: "Couldn't ack" in worker.text(), what="the end of the task")
+            time.sleep(waking.BROKER_REST_S + 1)  # the web process may have given the broker up
+            seconds_of(session, url, crowd.body_of(0, 1))  # no beat sweeps: its wake-up alone brings a decision
+            crowd.wait_for_decisions(env)
+    finally:
+        worker.end()
