@@ -39,6 +39,19 @@ def fill(bids: int) -> None:
     fill_plans(owner)
     fill_counterfactuals()
     fill_experiments(owner)
+    fill_webhook()
+
+
+def fill_webhook() -> None:
+    """A webhook of the operator with a message, switched off: nothing is sent from a test."""
+    from django.contrib.auth.models import User
+
+    from auctions.webhooks.hooks import WebhookRequest, create, switch_off
+    from auctions.webhooks.messages import add_test
+
+    made = create(User.objects.get(username="operator"), WebhookRequest("chat", "https://example.org/hook"))
+    add_test(made.webhook)
+    switch_off(made.webhook, "no message was delivered for 3 days")
 
 
 def fill_plans(owner: "User") -> None:

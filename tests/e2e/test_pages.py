@@ -18,6 +18,7 @@ pytestmark = pytest.mark.browser
 HOME = "/markets/demo/"
 OF_NO_MARKET = {"markets", "bids", "plans", "plan-new", "plan", "plan-again"}
 OF_NO_MARKET |= {"experiments", "experiment", "experiment-new", "traces", "trace", "tokens", "team", "password"}
+OF_NO_MARKET |= {"webhooks", "webhook"}
 """Pages that are looked at once, whatever the market."""
 PAIRS = [((1280, "light"), (390, "dark")), ((1280, "dark"), (390, "light"))]
 EACH = [view for pair in some(PAIRS, 1) for view in pair]
