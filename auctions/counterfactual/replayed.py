@@ -143,7 +143,7 @@ class ReplayedMarket(Replaying):
         if (policy.name, policy.to_json()) == (book.policy.name, book.policy.to_json()):
             return
         policy.check(book.snapshot.inventory)
-        check_line(policy, book.view().jobs)
+        check_line(policy, book.view())
         book.choose(policy)
         self._note(book, self._replan(book, Cause.CHANGED).moves)
 

@@ -1,6 +1,5 @@
 """The policy that a market decides by. Versions are only added: a decision refers to the version that made it."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from django.contrib.auth.models import User
@@ -11,7 +10,7 @@ from auctions.engine.slots import caught_up
 from auctions.kernels import warming
 from auctions.models import Event, EventKind, Market, PolicyVersion
 from cluster import changes
-from scheduling.book.state import Cause, Job
+from scheduling.book.state import Book, Cause
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
@@ -19,6 +18,9 @@ from scheduling.registry import make_policy
 
 PATIENCE_S: Final = 10.0
 """Seconds to wait for the kernels of the new policy: the change itself plans with them, under the market's lock."""
+
+MOST_NAMED: Final = 10
+"""Largest number of jobs that a message names."""
 
 
 def change_policy(market: Market, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
@@ -29,7 +31,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
         moment = market_time(held)
         book = caught_up(held, moment)  # slots that began before now had the old policy's prices
         policy.check(book.snapshot.inventory)
-        check_line(policy, book.view().jobs)
+        check_line(policy, book.view())
         book.choose(policy)
         planned = planning.plan(book, Cause.CHANGED)
         chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, planned=planned)
@@ -40,8 +42,9 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
     return chosen
 
 
-def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
+def check_line(policy: Policy, book: Book) -> None:
     """Refuse a policy under which jobs without a plan would wait for ever; raises InvalidField."""
+    jobs = book.jobs
     if policy.queues and any(job.held for job in jobs):
         raise InvalidField("name", f"{policy.name} shares workers that jobs hold; let them end or cancel them first")
     if not policy.queues and any(job.queued_from is not None for job in jobs):
@@ -55,6 +58,11 @@ def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
     strange = sorted({str(job.bid.architecture) for job in waiting} - {str(known) for known in policy.architectures})
     if strange:
         raise InvalidField("name", f"{policy.name} does not run {', '.join(strange)} jobs, and some wait in line")
+    stuck = policy.never_run(waiting, book)
+    if stuck:
+        names = ", ".join(job.bid.id for job in stuck[:MOST_NAMED])
+        more = "" if len(stuck) <= MOST_NAMED else f" and {len(stuck) - MOST_NAMED} more"
+        raise InvalidField("name", f"{policy.name} could never run jobs that wait in line: {names}{more}")
 
 
 def add_version(

@@ -1,6 +1,6 @@
 """The policy interface: validated parameters, and pure functions from the book to decisions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -68,6 +68,9 @@ class Policy(Protocol):
     def check(self, inventory: Inventory) -> None:
         """Check that the policy can run on these servers and types; raise InvalidField if it cannot."""
 
+    def never_run(self, jobs: Iterable[Job], book: Book) -> tuple[Job, ...]:
+        """Return those of the jobs without a plan that the policy would let wait for ever, even on an empty cluster."""
+
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
         """Return the terms of the dual bound at prices T x S x R from `start` on; None if the objective is not
         welfare."""
@@ -129,6 +132,10 @@ class PolicyBase:
 
     def check(self, inventory: Inventory) -> None:
         """Accept any servers and types."""
+
+    def never_run(self, jobs: Iterable[Job], book: Book) -> tuple[Job, ...]:
+        """Return no jobs: what was admitted by another policy can run."""
+        return ()
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
         """Return None: there is no dual bound because the objective is not welfare."""

@@ -38,6 +38,7 @@ CONFLICTS: Final = (
     "{} books slots; jobs are in workers' queues: let them end first",
     "{} plans nothing, and {} jobs wait in line for a plan",
     "{} does not run {} jobs, and some wait in line",
+    "{} could never run jobs that wait in line: {}{}",
     "{} keeps no promised slots, and jobs that were promised one wait in line for a plan",
     "trace {} was deleted",
     # A message must not say which of the two is wrong.

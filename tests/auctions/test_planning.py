@@ -22,7 +22,9 @@ from auctions.readings.market_readings import flow, machines, summary
 from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity
+from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.errors import InvalidField
+from scheduling.policies.baselines.fifo import Fifo
 from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_the_same_policy_changes_nothing
 from tests.auctions.worlds import SLOT_S, make_cluster, set_time
 
@@ -151,6 +153,21 @@ def test_no_policy_takes_over_that_would_leave_jobs_in_line_for_ever(planned: Ma
         set_time(planned, 100.0 * slot)
         pass_slots(planned.pk)
     assert list(Bid.objects.values_list("state", flat=True)) == ["completed"] * 3
+    assert_clean(planned)
+
+
+def test_a_job_in_line_that_a_policy_could_never_run_keeps_it_from_taking_over(planned: Market, alice: User) -> None:
+    running, waiting = send(planned, alice, 2.0, epochs=6), send(planned, alice, 1.0, epochs=12)
+    assert waiting.start_slot is None
+    core = CoreBid.from_json(waiting.core_bid)
+    planned.refresh_from_db()
+    floor = Fifo().pass_state(book.private_copy(planned, now=0).view())
+    small = next(seed for seed in range(100) if not Fifo(seed=seed).can_run(core, floor))
+    with pytest.raises(InvalidField, match=rf"fifo could never run jobs that wait in line: {waiting.sequence}$"):
+        change_policy(planned, name="fifo", parameters={"seed": small}, by=None)
+    cancel_job(running)
+    assert window(waiting)[1] is not None
+    change_policy(planned, name="fifo", parameters={"seed": small}, by=None)
     assert_clean(planned)
 
 

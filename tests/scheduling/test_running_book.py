@@ -1,5 +1,6 @@
 """A book that moves, and the loop around it, under a policy that fits in the head: the last to come runs alone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -79,6 +80,9 @@ class LastComeFirst:
 
     def keep_promise(self, job: Job, book: Book) -> None:
         return None
+
+    def never_run(self, jobs: Iterable[Job], book: Book) -> tuple[Job, ...]:
+        return ()
 
     def prices(self, book: Book) -> Floats:
         return np.zeros(book.ledger.used.shape)

@@ -78,6 +78,11 @@ class Baseline(PolicyBase):
         self.arrange(floor, cause)
         return floor.moves()
 
+    def never_run(self, jobs: Iterable[Job], book: Book) -> tuple[Job, ...]:
+        """Return the jobs that could not be completed on the empty cluster within the horizon."""
+        floor = self.pass_state(book)
+        return tuple(job for job in jobs if not self.can_run(job.bid, floor))
+
 
 class FixedGangs(Baseline):
     """A baseline whose jobs run in gangs of a fixed number of workers of the ideal types."""
