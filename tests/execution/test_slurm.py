@@ -74,7 +74,9 @@ def test_what_slurm_cancels_may_write_a_checkpoint(configuration: Path, bench: B
     bench.shell("one", TRAP)
     bench.ready("one")
     ask(configuration, "scancel", "--name=test-one")
-    assert (bench.ended("one").code, bench.seen("one").reason) == (143, shim.STOPPED)
+    assert bench.ended("one").code == 143
+    # Slurm signals the program and its shim in any order: a program may end before its shim has seen a signal.
+    assert bench.seen("one").reason in (shim.STOPPED, "")
     assert bench.output("one").endswith(b"checkpoint\n")
 
 
