@@ -2,7 +2,7 @@
 
 The day has 3,022 jobs for 160 GPUs, the week 12,751 for 320, in slots of 10 minutes; values are drawn from a seed. By
 default their rows are synthetic (`benchmarks/philly_rows.py`). FILE is another trace of jobs, such as the published
-day of 2017-10-12 and the week from 2017-10-09 on: docs/measurements/studies.md says how to get them.
+day of 2017-10-12 and the week from 2017-10-09 on: docs/users/traces.md says how to get them.
 """
 
 import argparse

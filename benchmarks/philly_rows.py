@@ -1,7 +1,7 @@
 """Synthetic rows in the format of Philly's CSV slices: what benchmarks replay where no trace is named.
 
 Numbers of jobs, of tenants and of GPUs, hours of arrival and quantiles of run times are near those of the published day
-of 2017-10-12 and of the week around it (docs/measurements/studies.md says how to get them); no row is one of theirs.
+of 2017-10-12 and of the week around it (docs/users/traces.md says how to get them); no row is one of theirs.
 """
 
 from bisect import bisect_right

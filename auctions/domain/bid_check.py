@@ -249,7 +249,7 @@ class BidIn(Schema):
         """Refuse a time before the first turn at which any bid is tried again: such a bid would never stand."""
         least = RULE.every * self._bids.snapshot.slot_seconds
         try:
-            return check_number("", stated, low=least)
+            return check_number("", stated, low=least, high=LARGEST_SECONDS)
         except InvalidField as error:
             raise ValidationError([problem_of(error)]) from None
 

@@ -9,7 +9,7 @@ from auctions.engine import decision_queue
 from auctions.engine.slots import pass_slots
 from auctions.models import Market
 from cluster.guards import checked_change
-from cluster.models import Cluster
+from cluster.models import LARGEST_SECONDS, Cluster
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body, sell_out, set_time
 
@@ -96,3 +96,10 @@ def test_wrong_fields_of_standing_bids_are_named(
     answer = api.post(BIDS, standing(**changes), format="json")
     assert answer.status_code == 400
     assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_time_before_the_first_turn_is_answered_with_the_least_and_the_largest_one(
+    api: APIClient, full: Market
+) -> None:
+    (error,) = api.post(BIDS, standing(standing_until_s=0), format="json").json()["errors"]
+    assert f"expected {4 * SLOT_S:,.0f} to {LARGEST_SECONDS:,.0f}" in error["message"]

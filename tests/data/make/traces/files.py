@@ -15,7 +15,7 @@ Every row of every file here is **synthetic**: in the publisher's format, made b
 taken from a published trace. The same command writes each file again, byte for byte, and a test says so
 (`tests/cluster/traces/test_samples.py`). `record.json` says what is in each file as the script counted it while
 it wrote the rows: tests compare what the readers find with it. Where the published traces are, and under which
-licences, is said in `docs/measurements/studies.md`.
+licences, is said in `docs/users/traces.md`.
 
 Of each odd line it is said what a reader has to find: the field that is wrong, or *read* where the line is a record.
 """
