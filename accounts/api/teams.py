@@ -133,7 +133,7 @@ class OneTeam(ApiView):
     @describe("Read a team", {200: TeamOut}, READ, operation_id="teams_read")
     def get(self, request: Request, team: str) -> Response:
         """Your team, or any for operators."""
-        return Response(TeamOut.write(_team(request, team)))
+        return Response(TeamOut.write(team_named(request, team)))
 
 
 class Members(ApiView):
@@ -142,7 +142,7 @@ class Members(ApiView):
     @describe("List members", {200: MembersOut}, READ, operation_id="teams_members")
     def get(self, request: Request, team: str) -> Response:
         """Members with their roles, for members and operators."""
-        rows = _team(request, team).memberships.select_related("user")
+        rows = team_named(request, team).memberships.select_related("user")
         return Response(MembersOut.write({"results": rows}))
 
 
@@ -167,7 +167,7 @@ class OneMember(ApiView):
     @describe("Remove a member", {204: None}, WRITE, operation_id="teams_members_remove")
     def delete(self, request: Request, team: str, user: str) -> Response:
         """For administrators of the team and operators, and for yourself. 409 for the last administrator."""
-        found = _team(request, team) if user == user_of(request).get_username() else _administered(request, team)
+        found = team_named(request, team) if user == user_of(request).get_username() else _administered(request, team)
         teams.remove_member(found, _member(found, user))
         return Response(status=204)
 
@@ -284,12 +284,13 @@ def _known_team(field: str, name: str) -> Team:
     return team
 
 
-def _team(request: Request, name: str) -> Team:
+def team_named(request: Request, name: str) -> Team:
+    """Return the team of this name to its members and operators; 404 for others."""
     return one_of(teams.visible_teams(user_of(request)), f"You are in no team {name[:60]}.", name=name)
 
 
 def _administered(request: Request, name: str) -> Team:
-    team = _team(request, name)
+    team = team_named(request, name)
     if not teams.may_administer(user_of(request), team):
         raise PermissionDenied("This is for administrators of the team.")
     return team

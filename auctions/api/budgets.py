@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import teams
+from accounts.api.teams import team_named
 from accounts.models import Scope, Team
 from accounts.rights import rights_of
 from auctions.api.fields import number, string, wall_time
@@ -30,7 +31,7 @@ from web.fields import Choice, Number, Text
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
 from web.pagination import Page, page_of
 from web.schema import Schema
-from web.views import ApiView, one_of, user_of
+from web.views import ApiView, user_of
 from web.writing import Answer
 
 DAY: Final = {"type": "string", "format": "date"}
@@ -135,7 +136,7 @@ class OneBudget(ApiView):
     @describe("Read a budget", {200: BudgetOut}, READ, operation_id="budgets_read")
     def get(self, request: Request, team: str) -> Response:
         """The limit of your team, or of any for operators, and the sums of this period. 404 without a budget."""
-        return _budget(_team(request, team))
+        return _budget(team_named(request, team))
 
     @describe(
         "Set a budget",
@@ -193,7 +194,9 @@ class Transactions(ApiView):
     )
     def get(self, request: Request, team: str) -> Response:
         """Credits of your team, or of any for operators, that were granted, held, charged and refunded."""
-        return page_of(self, request, statements.transactions(_team(request, team), _chosen(request)), TransactionPage)
+        return page_of(
+            self, request, statements.transactions(team_named(request, team), _chosen(request)), TransactionPage
+        )
 
 
 class TransactionsCsv(CsvView):
@@ -208,17 +211,13 @@ class TransactionsCsv(CsvView):
     )
     def get(self, request: Request, team: str) -> HttpResponse:
         """Return the newest transactions that the filters let pass as CSV, at most 10,000."""
-        found = _team(request, team)
+        found = team_named(request, team)
         rows = statements.csv_rows(statements.transactions(found, _chosen(request)))
         return csv_file([statements.HEADER, *rows], f"{found.name}-credits.csv")
 
 
-def _team(request: Request, name: str) -> Team:
-    return one_of(teams.visible_teams(user_of(request)), f"You are in no team {name[:60]}.", name=name)
-
-
 def _operated(request: Request, name: str) -> Team:
-    found = _team(request, name)
+    found = team_named(request, name)
     if not rights_of(request.user).operates_all:
         raise PermissionDenied("This is for operators of all clusters.")
     return found

@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from accounts import single_sign_on
 from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
-from web.problems import too_many
-from web.throttles import PasswordThrottle
+from frontend.views.responses import too_often
 
 
 class Login(LoginView):
@@ -30,8 +29,8 @@ class Login(LoginView):
         """Log in, or show the error."""
         if not settings.PASSWORD_LOGINS:
             raise PermissionDenied
-        throttle = PasswordThrottle()
-        if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
-            return too_many(request, "Too many logins; try again a little later.", wait_s=throttle.wait() or 60.0)
+        refusal = too_often(request, "logins")
+        if refusal is not None:
+            return refusal
         with PASSWORDS.turn(address_of(request)):
             return super().post(request, *args, **kwargs)

@@ -14,8 +14,7 @@ from django.urls import reverse_lazy
 from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
 from frontend.forms.base import DescribedField
-from web.problems import too_many
-from web.throttles import PasswordThrottle
+from frontend.views.responses import too_often
 
 
 class _Limited(views.PasswordContextMixin):
@@ -32,9 +31,9 @@ class _Limited(views.PasswordContextMixin):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Answer one of these requests of an address at a time, and a limited number a minute."""
-        throttle = PasswordThrottle()
-        if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
-            return too_many(request, "Too many requests; try again a little later.", wait_s=throttle.wait() or 60.0)
+        refusal = too_often(request, "requests")
+        if refusal is not None:
+            return refusal
         with PASSWORDS.turn(address_of(request)):
             answer: HttpResponse = super().post(request, *args, **kwargs)  # type: ignore[misc]
             return answer

@@ -19,6 +19,8 @@ from frontend.figures.base import Drawing, Table
 from scheduling.model.errors import InvalidField
 from web.csv_files import csv_file
 from web.errors import ServiceError
+from web.problems import too_many
+from web.throttles import PasswordThrottle
 
 _COMPUTED = Prepared(
     lambda pk: Market.objects.filter(pk=pk).values_list("certificate__version", "competitive_ratio__computed_at"), int
@@ -94,3 +96,13 @@ def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:
 def say_refused(request: HttpRequest, error: Exception) -> None:
     """Show on the next page why something was refused."""
     messages.error(request, str(error))
+
+
+def too_often(request: HttpRequest, what: str) -> HttpResponse | None:
+    """Return the refusal of a request that checks or stores a password, or begins a login, if its address sent too
+    many; `what` names them. None if it may go on.
+    """
+    throttle = PasswordThrottle()
+    if throttle.allow_request(request, None):  # type: ignore[arg-type]  # of Django's request it reads the same
+        return None
+    return too_many(request, f"Too many {what}; try again a little later.", wait_s=throttle.wait() or 60.0)

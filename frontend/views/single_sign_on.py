@@ -16,8 +16,7 @@ from django.views.decorators.http import require_GET
 
 from accounts import single_sign_on
 from accounts.errors import AccountsError
-from web.problems import too_many
-from web.throttles import PasswordThrottle
+from frontend.views.responses import too_often
 
 NEXT: Final = "single_sign_on_next"
 """Key of the session for the address to which the person wanted to go."""
@@ -30,9 +29,9 @@ log = logging.getLogger(__name__)
 def begin(request: HttpRequest) -> HttpResponseBase:
     """Send the browser to the provider."""
     _check_is_on()
-    throttle = PasswordThrottle()
-    if not throttle.allow_request(request, None):  # type: ignore[arg-type]  # of Django's request it reads the same
-        return too_many(request, "Too many logins; try again a little later.", wait_s=throttle.wait() or 60.0)
+    refusal = too_often(request, "logins")
+    if refusal is not None:
+        return refusal
     request.session[NEXT] = request.GET.get("next", "")[:500]
     try:
         return single_sign_on.begin(request, request.build_absolute_uri(reverse("sso_return")))

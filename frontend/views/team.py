@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -18,9 +19,7 @@ from accounts.models import Invitation, Membership, Role, Team
 from accounts.rights import membership_of
 from frontend.access import action_view, form_view, viewer_of
 from frontend.forms.team import AccountForm, InvitationForm, RoleForm
-from frontend.views.responses import say_done, say_refused
-from web.problems import too_many
-from web.throttles import PasswordThrottle
+from frontend.views.responses import say_done, say_refused, too_often
 
 
 @never_cache
@@ -107,15 +106,16 @@ def accept(request: HttpRequest, text: str) -> HttpResponse:
         return redirect_to_login(request.path)
     form = AccountForm(request.POST if request.method == "POST" else None)
     if form.is_bound:
-        throttle = PasswordThrottle()
-        if not throttle.allow_request(request, None):  # type: ignore[arg-type]  # of Django's request it reads the same
-            return too_many(request, "Too many accounts; try again a little later.", wait_s=throttle.wait() or 60.0)
+        refusal = too_often(request, "accounts")
+        if refusal is not None:
+            return refusal
         if form.is_valid():
-            user = form.save()
+            user = form.save(commit=False)  # the password is hashed before the transaction, which holds a lock
             try:
-                invitations.accept(text, user)
+                with transaction.atomic():
+                    user.save()
+                    invitations.accept(text, user)
             except AccountsError as error:
-                user.delete()
                 return render(request, "frontend/invitation.html", {"over": str(error)}, status=409)
             login(request, user, backend="django.contrib.auth.backends.ModelBackend")
             return redirect("team")
