@@ -3,7 +3,9 @@
 Every trace of jobs x five loads x three seeds x two families of values x every policy. Without `--traces` the samples
 of the project are replayed, on which defaults are tuned; with it every trace of jobs in that folder. Cells are written
 to a file as they are computed, and a second run with the same file computes only what is missing: `--fresh` begins
-again. Values are synthetic; `benchmarks/market_on_traces/workloads.py` says how windows and clusters are chosen.
+again. `--archive` writes all cells into one compressed file, and `--archived` reports those of such a file without any
+trace: the cells of the document are in `docs/measurements/market-on-traces/cells.jsonl.gz`. Values are synthetic;
+`benchmarks/market_on_traces/workloads.py` says how windows and clusters are chosen.
 
 In the table, columns with a load are welfare over the bound, *low* is the share admitted at loads of 0.5 and less, JCT
 and its 95 % quantile at these loads are over those of SRTF in the same cell, *idle wanted* is the share of all
@@ -15,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place
 from benchmarks.market_on_traces.contenders import contenders
 from benchmarks.market_on_traces.page import with_sections
@@ -42,17 +45,22 @@ def main() -> None:
     parser.add_argument("--trace", default="", help="only traces whose name has this in it")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write the picture, SVG")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the marked sections of this document again")
+    parser.add_argument("--archive", type=Path, metavar="FILE", help="write all cells into this compressed file")
+    parser.add_argument("--commit", default="", help="with --archive: the commit at which the cells were computed")
+    parser.add_argument(
+        "--archived",
+        type=Path,
+        metavar="FILE",
+        nargs="?",
+        const=COMMITTED,
+        help="compute nothing: report the cells of a compressed file, by default those of the document",
+    )
     options = parser.parse_args()
+    if options.archive is not None and not options.commit:
+        parser.error("--archive needs --commit")
     options.seeds = options.seeds or (1 if options.traces is None else SEEDS)
     began = time.perf_counter()
-    warm_up()
-    path = options.results or Path("var/market-on-traces.jsonl")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if options.fresh:
-        path.unlink(missing_ok=True)
-    found = own_sources() if options.traces is None else sources(options.traces)
-    found = [source for source in found if options.trace in source.name]
-    cells = compute(found, options, path)
+    cells = list(read_archive(options.archived).cells) if options.archived else computed(options)
     for line in table(cells):
         print(line)
     print()
@@ -63,7 +71,21 @@ def main() -> None:
     if options.page is not None:
         text = options.page.read_text(encoding="utf-8")
         options.page.write_text(with_sections(text, cells), encoding="utf-8")
+    if options.archive is not None:
+        command = f"python -m benchmarks.market_on_traces{' --traces FOLDER' * (options.traces is not None)}"
+        write_archive(options.archive, Archive(f"{command} --jobs {options.jobs}", options.commit, tuple(cells)))
     print(f"{len(cells)} cells, {time.perf_counter() - began:.0f} s")
+
+
+def computed(options: argparse.Namespace) -> list[Cell]:
+    """Return the cells of the file of results, computing those that are missing."""
+    warm_up()
+    path = options.results or Path("var/market-on-traces.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    found = own_sources() if options.traces is None else sources(options.traces)
+    return compute([source for source in found if options.trace in source.name], options, path)
 
 
 def compute(found: Sequence[Source], options: argparse.Namespace, path: Path) -> list[Cell]:

@@ -9,6 +9,7 @@ from benchmarks.market_on_traces.report import rules_table, table
 from benchmarks.market_on_traces.targets import LEAD, possible_lead, verdicts
 
 MARKED = re.compile(r"(<!-- begin ([a-z]+) -->\n).*?(<!-- end \2 -->)", re.S)
+NO_CELLS = "nothing of the kind was run"
 SECTIONS = ("run", "targets", "rules", "table")
 
 
@@ -57,7 +58,7 @@ def targets(cells: Sequence[Cell]) -> list[str]:
     ]
     for one in verdicts(cells):
         if not one.figures:
-            lines.append(f"| {one.market} | {one.text} | - | - | - | 0 of 0 | not judged |")
+            lines.append(f"| {one.market} | {one.text} | - | - | - | 0 of 0 | not judged: {NO_CELLS} |")
             continue
         place = one.worst_place
         where = "" if place is None else f" ({PurePath(place.trace).stem[:10]}, {place.load:g})"

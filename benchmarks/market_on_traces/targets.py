@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.market_on_traces.cells import Cell, Place
-from benchmarks.market_on_traces.contenders import MARKETS, QUEUES
+from benchmarks.market_on_traces.contenders import BEFORE, MARKETS, QUEUES
 from benchmarks.market_on_traces.workloads import BY_SIZE, EQUAL
 
 LOW_LOAD, HIGH_LOAD = 0.5, 1.0
@@ -123,10 +123,11 @@ def _verdicts(market: str, rows: Rows) -> Iterator[Verdict]:
         "by size, load >= 1: best queue", LEAD, high,
         lambda own, row: over(own, _queues(row)), in_mean=True,
     )  # fmt: skip
+    before = _before(market)
     yield verdict(
-        "by size: welfare / that before", 1.0,
-        {place: row for place, row in by_size.items() if f"{market} before" in row},
-        lambda own, row: over(own, [row[f"{market} before"]]),
+        "by size: welfare / that before" if market in before else "by size: welfare / best before", 1.0,
+        {place: row for place, row in by_size.items() if all(f"{name} before" in row for name in before)},
+        lambda own, row: over(own, [row[f"{name} before"] for name in before]),
     )  # fmt: skip
     yield verdict("equal: welfare / best queue", NEAR_QUEUE, equal, lambda own, row: over(own, _queues(row)))
     yield verdict("load <= 0.5: welfare / bound", NEAR_BOUND, low, lambda own, _: own.over_bound)
@@ -166,6 +167,11 @@ def possible_lead(cells: Sequence[Cell]) -> float | None:
 def ratio(hours: float | None, others: float | None) -> float:
     """Return the ratio of two times; 1 if a policy completed no job."""
     return hours / others if hours is not None and others else 1.0
+
+
+def _before(market: str) -> tuple[str, ...]:
+    """Return the markets whose former defaults a market is judged by: its own, or all if it has none."""
+    return (market,) if market in BEFORE else tuple(BEFORE)
 
 
 def _queues(row: Mapping[str, Cell]) -> list[Cell]:

@@ -1,5 +1,6 @@
 """The benchmark of markets on traces: workloads, cells, verdicts on made-up cells, the file of results, the picture."""
 
+import gzip
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.market_on_traces.__main__ import main
+from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender, contenders
 from benchmarks.market_on_traces.page import with_sections
@@ -30,6 +32,8 @@ from cluster.traces.records import TraceJob
 from scheduling.policies.standing import StandingRule
 
 HOUR = 3600.0
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT, PICTURE = DOCS / "measurements/market-on-traces.md", DOCS / "images/market-on-traces.svg"
 
 
 def source(*jobs: tuple[float, int, float]) -> Source:
@@ -229,6 +233,58 @@ def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
     assert "| 1 of 2 | **not met** |" in text
     assert "old" not in text
     assert with_sections(text, cells) == text
+
+
+def test_completions_had_no_former_defaults_and_are_judged_by_those_of_the_other_markets() -> None:
+    cells = made_up(2.0, BY_SIZE, {"dps before": 0.4, "oasis before": 0.5, "completions": 0.45})
+    (found,) = (one for one in verdicts(cells) if one.text == "by size: welfare / best before")
+    assert (found.market, found.figures, found.met) == ("completions", (0.9,), False)
+    alone = made_up(2.0, BY_SIZE, {"dps before": 0.4, "completions": 0.45})
+    assert "| completions | by size: welfare / best before | - | - | - | 0 of 0 | not judged: nothing" in (
+        with_sections(PAGE + RULES + TABLE, alone)
+    )
+
+
+def test_the_document_and_its_picture_are_what_the_committed_cells_give() -> None:
+    archive = read_archive(COMMITTED)
+    page = DOCUMENT.read_text(encoding="utf-8")
+    assert with_sections(page, archive.cells) == page
+    assert picture(archive.cells) == PICTURE.read_text(encoding="utf-8")
+    assert archive.command in page
+    assert COMMITTED.stat().st_size < 10**6
+
+
+def test_the_committed_cells_are_of_the_defaults_of_now() -> None:
+    now = {one.name: one.to_json() for one in contenders()}
+    assert [cell for cell in read_archive(COMMITTED).cells if cell.settings != now[cell.contender]] == []
+
+
+def test_an_archive_gives_the_cells_back_and_says_what_made_them(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "cells.jsonl.gz"
+    archive = Archive("python -m x", "abc", tuple(made_up(2.0, BY_SIZE, GOOD)))
+    write_archive(path, archive)
+    assert read_archive(path) == archive
+    before = path.read_bytes()
+    write_archive(path, archive)
+    assert path.read_bytes() == before
+    path.write_bytes(gzip.compress(b"".join(gzip.decompress(before).splitlines(keepends=True)[:-1])))
+    with pytest.raises(ValueError, match="expected 4 cells, got 3"):
+        read_archive(path)
+
+
+def test_the_command_reports_archived_cells_without_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "a.gz", tmp_path / "b.gz"
+    write_archive(first, Archive("python -m x", "abc", tuple(made_up(2.0, BY_SIZE, GOOD))))
+    monkeypatch.setattr("sys.argv", ["x", "--archived", str(first), "--archive", str(second)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--archive needs --commit" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["x", "--archived", str(first), "--archive", str(second), "--commit", "def"])
+    main()
+    assert "| by_size | dps | 1.000 |" in capsys.readouterr().out
+    assert read_archive(second) == replace(read_archive(first), command=read_archive(second).command, commit="def")
 
 
 def test_a_market_that_ran_alone_is_not_judged_against_queues() -> None:
