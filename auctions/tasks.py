@@ -71,8 +71,7 @@ def sweep() -> None:
     Bids still wait if their wake-up was lost, or if the worker that should have decided them died. A market whose claim
     is held is left to the worker that holds it.
     """
-    with errors_logged("the sign of life of the sweep"):
-        signs.give(signs.SWEEP)
+    _give_sign_of_beat()
     for market_id in _markets():
         with errors_logged(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):
@@ -91,6 +90,7 @@ def certify() -> None:
 
     It is in a queue of its own with `measure`: both read many decisions, and must not stand before the next one.
     """
+    _give_sign_of_beat()
     for market_id in _markets():
         with errors_logged(f"the certificate of market {market_id}"):
             if warming.prepare(market_id):
@@ -112,6 +112,7 @@ def deliver_webhooks() -> int:
 
     It is in a queue of its own: it waits for services of users, and must stand before nothing else.
     """
+    _give_sign_of_beat()
     with errors_logged("delivering messages of webhooks"):
         return deliver(is_stopping)
     return 0
@@ -123,6 +124,11 @@ def forget_deliveries() -> int:
     with errors_logged("deleting old messages of webhooks"):
         return forget(settings.WEBHOOK_KEPT_DAYS)
     return 0
+
+
+def _give_sign_of_beat() -> None:
+    with errors_logged("the sign of life of beat"):
+        signs.give(signs.BEAT)
 
 
 def _markets() -> list[int]:

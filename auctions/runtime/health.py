@@ -26,8 +26,8 @@ from cluster.database.busy import is_busy
 Checks = dict[str, str]
 """The problem that each check has found; empty without one."""
 
-SWEEP_LOST_S: Final = 60.0
-"""Time without a sweep after which beat counts as gone: workers that stay with markets sweep every 20 s."""
+BEAT_LOST_S: Final = 60.0
+"""Time without a task from beat after which beat counts as gone."""
 STUCK_S: Final = 60.0
 """Age of a bid that waits for its decision from which its decision queue counts as stuck."""
 CLOCK_S: Final = 5.0
@@ -134,9 +134,10 @@ def _workers() -> str:
 
 
 def _beat() -> str:
-    since = clock.now() - timedelta(seconds=SWEEP_LOST_S)
-    has_swept = WorkerSign.objects.filter(name=signs.SWEEP, at__gte=since).exists()
-    return "" if has_swept else f"no sweep has run for {SWEEP_LOST_S:.0f} s: beat or its workers are gone"
+    """Workers that stay with markets run no sweep, so tasks of other queues give the sign, too."""
+    since = clock.now() - timedelta(seconds=BEAT_LOST_S)
+    is_alive = WorkerSign.objects.filter(name=signs.BEAT, at__gte=since).exists()
+    return "" if is_alive else f"no task from beat has run for {BEAT_LOST_S:.0f} s: beat or its workers are gone"
 
 
 def _decisions() -> str:

@@ -1,4 +1,4 @@
-"""Signs of life: each worker, and the sweep, writes the time into a row of its own every few seconds.
+"""Signs of life: each worker, and tasks that beat sends, write the time into a row of their own every few seconds.
 
 The rows say on any host which workers live, also if the broker is away. A thread of the worker's main process writes
 them, so a long task does not silence a worker. That bids are decided is shown by the age of those that wait.
@@ -19,8 +19,8 @@ EVERY_S: Final = 5.0
 """Time between two signs of a worker."""
 LOST_S: Final = 30.0
 """Time without a sign after which a worker counts as lost."""
-SWEEP: Final = "sweep"
-"""Name of the row of the sweep."""
+BEAT: Final = "beat"
+"""Name of the row of beat, which the tasks write that it sends every two seconds."""
 FORGET_S: Final = 86_400.0
 """Time after which the row of a lost worker is deleted."""
 

@@ -6,12 +6,13 @@ each of its markets in turn, and takes over markets whose bids nobody decides. I
 behind, it leaves one to the others. Every two seconds it does what a sweep does for slots, since it runs no sweep while
 it stays.
 
-A stay ends after twenty seconds, or when the worker is to stop. Then, and after an error, other workers are woken for
+A stay ends after half an hour, or when the worker is to stop. Then, and after an error, other workers are woken for
 the markets to which bids still come. No bid is forgotten between: rows are read again after a market is released, so a
 bid counts whose wake-up another worker passed by. A stay is longer than the time for which no second wake-up is sent
 for a market (`waking.STILL_AWAKE_S`). If a worker dies in between, `auctions.tasks.sweep` finds the bids.
 
-A worker keeps a market for long, because another one has to bring its book up to date first.
+A worker keeps a market for long, because another one has to bring its book up to date first. A stay is shorter than the
+time after which Redis gives an unfinished task to another worker (an hour).
 """
 
 from multiprocessing import RawValue
@@ -36,7 +37,7 @@ EMBEDDED_POLL_S: Final = 0.02
 """The same on the machine that also serves the pages."""
 LINGER_S: Final = 0.5
 """Time without bids after which a worker leaves a market."""
-LONGEST_S: Final = 20.0
+LONGEST_S: Final = 1800.0
 """Longest stay."""
 SLOTS_EVERY_S: Final = 2.0
 """Time between two looks for slots that have begun."""

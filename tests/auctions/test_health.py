@@ -84,10 +84,17 @@ def test_a_worker_that_ends_by_itself_is_not_missed(alive: Market, monkeypatch: 
 
 
 def test_beat_that_is_gone_is_named(alive: Market) -> None:
-    older(health.SWEEP_LOST_S + 1, name=signs.SWEEP)
-    assert problems() == {"beat": "no sweep has run for 60 s: beat or its workers are gone"}
+    older(health.BEAT_LOST_S + 1, name=signs.BEAT)
+    assert problems() == {"beat": "no task from beat has run for 60 s: beat or its workers are gone"}
     tasks.sweep()
     assert problems() == {}
+
+
+def test_beat_is_alive_although_workers_stay_with_their_markets_and_run_no_sweep(alive: Market) -> None:
+    for task in (tasks.certify, tasks.deliver_webhooks):
+        older(health.BEAT_LOST_S + 1, name=signs.BEAT)
+        task()
+        assert problems() == {}
 
 
 def test_a_decision_queue_that_is_stuck_is_named_until_its_bids_are_decided(alive: Market, alice: User) -> None:

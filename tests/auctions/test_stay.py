@@ -64,8 +64,9 @@ def test_bids_that_come_while_a_worker_stays_are_decided_without_another_wake_up
 
 
 def test_a_stay_ends_although_bids_keep_coming_and_a_worker_is_woken_for_them(
-    market: Market, alice: User, clock: Clock, woken: list[int]
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stay, "LONGEST_S", 20.0)
     submit(market, alice)
     clock.due += [(1000.0 + 0.4 * i, lambda: submit(market, alice)) for i in range(1, 60)]
     assert tasks.decide_market(market.pk) in (50, 51)
