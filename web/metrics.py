@@ -14,7 +14,7 @@ from typing import Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
-from prometheus_client import CollectorRegistry, Histogram, generate_latest, values
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -84,6 +84,19 @@ STEPS: Final = Histogram(
     registry=_OWN,
 )
 
+STREAM_READS: Final = Counter(
+    "shadowprice_stream_reads",
+    "Queries of versions for event streams, by what caused them.",
+    ["cause"],
+    registry=_OWN,
+)
+STREAM_SUBSCRIPTIONS: Final = Counter(
+    "shadowprice_stream_subscriptions",
+    "Subscriptions to announcements of the broker that began, and that were lost.",
+    ["outcome"],
+    registry=_OWN,
+)
+
 
 class Laps:
     """Times of the steps of one piece of work; nothing is counted before `count`."""
@@ -125,6 +138,14 @@ def _observe(histogram: Histogram, labels: tuple[str, ...], seconds: float) -> N
         histogram.labels(*labels).observe(seconds)
     except OSError as error:
         log.warning("a time is not counted in the metrics (%s)", error)
+
+
+def add_one(counter: Counter, label: str) -> None:
+    """Add one to a counter; a disk without space must not stop what is counted."""
+    try:
+        counter.labels(label).inc()
+    except OSError as error:
+        log.warning("an event is not counted in the metrics (%s)", error)
 
 
 def forget() -> None:

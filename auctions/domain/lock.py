@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from auctions.domain.announcements import announce
 from auctions.models import Bid, Event, EventKind, Market
 from cluster import clock
 from cluster.database.prepared import Prepared
@@ -98,7 +99,7 @@ def new_event(
 
 
 def save_counters(market: Market) -> None:
-    """Save the fields of the market's row that the lock protects."""
+    """Save the fields of the market's row that the lock protects, and announce the version after the commit."""
     market.save(
         update_fields=[
             "version",
@@ -112,3 +113,4 @@ def save_counters(market: Market) -> None:
             "planning_failed",
         ]
     )
+    announce(market.pk, market.version)

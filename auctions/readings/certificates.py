@@ -23,6 +23,7 @@ import numpy as np
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
+from auctions.domain.announcements import announce
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.totals import VALUE_KEPT
@@ -126,6 +127,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     try:
         with transaction.atomic():
             row.save()
+            announce(market_id, row.version)
     except IntegrityError:  # meanwhile another worker stored this market's first certificate
         return Certificate.objects.get(market=market)
     return row

@@ -1,30 +1,30 @@
 """The event stream of a market: it sends the version whenever the market changes, and nothing else.
 
-A stream has no database connection of its own: its request's is closed before it begins, and one thread looks at
-markets for all of them.
+A stream has no database connection of its own: its request's is closed before it begins, and `frontend/versions.py`
+reads the versions for all of them. Each event has an id, the version of the market and of its certificate. A browser
+that comes back states the id that it saw last, and is sent an event at once if and only if another version holds now.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Final
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from auctions.models import Market
-from cluster.database import limits
-from cluster.database.busy import is_busy
 from frontend.access import market_named
+from frontend.versions import versions
 from web import shutdown
 
-EVERY_S: Final = 1.0
-"""Seconds between two queries of a market's version, for any number of open pages."""
+APART_S: Final = 1.0
+"""Least time between two versions of a stream: each of them makes a page fetch what has changed."""
+LOOK_S: Final = 1.0
+"""Time after which a stream without news looks whether the process has to stop."""
 BEAT_S: Final = 15.0
 """Seconds between two comments, which keep proxies from closing a quiet stream and detect closed pages."""
 LIFE_S: Final = 600.0
@@ -33,47 +33,8 @@ LIFE_S: Final = 600.0
 LATER_MS: Final = 60_000
 """Seconds after which a browser may retry if there were too many streams."""
 
-# One thread, hence one database connection at most for all streams of a process.
-_reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="versions")
 _open: Counter[int] = Counter()
 """Number of open streams of each user."""
-
-
-@dataclass
-class _Watch:
-    """The last version read of a market; all streams of an event loop share it."""
-
-    mark: str = ""
-    read_at: float = float("-inf")
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
-_watches: dict[tuple[int, int], _Watch] = {}
-
-
-def read_mark(market_id: int) -> str:
-    """Version of the market and of its certificate: one query by primary key, and no connection is kept."""
-    limits.use("request")
-    try:
-        row = Market.objects.filter(pk=market_id).values_list("version", "certificate__version").first()
-    finally:
-        connections.close_all()
-    return "" if row is None else f"{row[0]} {row[1]}"
-
-
-async def mark_of(market_id: int) -> str:
-    """Return the market's version mark, at most `EVERY_S` old."""
-    loop = asyncio.get_running_loop()
-    watch = _watches.setdefault((id(loop), market_id), _Watch())
-    async with watch.lock:
-        if loop.time() - watch.read_at >= EVERY_S:
-            watch.read_at = loop.time()
-            try:
-                watch.mark = await loop.run_in_executor(_reader, read_mark, market_id)
-            except (DatabaseError, InterfaceError) as error:
-                if not is_busy(error):
-                    raise  # while the database is busy, the known version stays valid until the next query
-        return watch.mark
 
 
 def too_many(user_id: int) -> str:
@@ -85,7 +46,7 @@ def too_many(user_id: int) -> str:
     return ""
 
 
-async def stream_for(user_id: int, stream: AsyncIterator[str]) -> AsyncIterator[str]:
+async def stream_for(user_id: int, stream: AsyncGenerator[str]) -> AsyncIterator[str]:
     """Count a user's stream while it is open."""
     await sync_to_async(connections.close_all)()  # in the request's thread, which reads nothing more
     if too_many(user_id):  # others were opened since the request was checked
@@ -93,28 +54,37 @@ async def stream_for(user_id: int, stream: AsyncIterator[str]) -> AsyncIterator[
         return
     _open[user_id] += 1
     try:
-        async for said in stream:
-            yield said
+        async with aclosing(stream):
+            async for said in stream:
+                yield said
     finally:
         _open[user_id] -= 1
         if not _open[user_id]:
             del _open[user_id]
 
 
-async def stream(market_id: int) -> AsyncIterator[str]:
-    """Yield server-sent events: one at once, then one whenever the market changes."""
+async def stream(market_id: int, last: str = "") -> AsyncGenerator[str]:
+    """Yield server-sent events: one at once unless `last` is the present id, then one whenever the market changes."""
     loop = asyncio.get_running_loop()
-    ends, beat, last = loop.time() + LIFE_S, loop.time() + BEAT_S, ""
+    ends, beat = loop.time() + LIFE_S, loop.time() + BEAT_S
     yield "retry: 2000\n\n"
-    while loop.time() < ends and not shutdown.begun.is_set():
-        mark = await mark_of(market_id)
-        if mark != last:
-            last, beat = mark, loop.time() + BEAT_S
-            yield f"data: version {mark.split()[0] if mark else 0}\n\n"
-        elif loop.time() >= beat:
-            beat = loop.time() + BEAT_S
-            yield ": still here\n\n"
-        await asyncio.sleep(EVERY_S)
+    async with versions().following(market_id) as market:
+        while loop.time() < ends and not shutdown.begun.is_set():
+            mark = market.current()
+            if mark is not None and id_of(mark) != last:
+                last, beat = id_of(mark), loop.time() + BEAT_S
+                yield f"id: {last}\ndata: version {mark.split()[0] if mark else 0}\n\n"
+                await asyncio.sleep(APART_S)
+                continue
+            if loop.time() >= beat:
+                beat = loop.time() + BEAT_S
+                yield ": still here\n\n"
+            await market.wait(LOOK_S)
+
+
+def id_of(mark: str) -> str:
+    """Return the id of the event that announces a mark; none is empty, which a browser would not send back."""
+    return mark.replace(" ", "-") or "0"
 
 
 async def events(request: HttpRequest, name: str) -> HttpResponseBase:
@@ -126,10 +96,10 @@ async def events(request: HttpRequest, name: str) -> HttpResponseBase:
     if not isinstance(request, ASGIRequest) or user.pk is None:
         return HttpResponse(status=204)
     market = await sync_to_async(market_named)(request, name)
-    return response_of(user.pk, stream(market.pk))
+    return response_of(user.pk, stream(market.pk, request.headers.get("Last-Event-ID", "")))
 
 
-def response_of(user_id: int, stream: AsyncIterator[str]) -> HttpResponseBase:
+def response_of(user_id: int, stream: AsyncGenerator[str]) -> HttpResponseBase:
     """Return a stream as a response; 429 if the user, or all users together, have too many."""
     refusal = too_many(user_id)
     if refusal:

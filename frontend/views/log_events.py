@@ -6,7 +6,7 @@ reader opens it again from the offset that it saw last.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -45,7 +45,7 @@ async def events(request: HttpRequest, name: str, number: int, key: str) -> Http
     return response_of(user.pk, stream(logs_of(market), key, offset, over=over))
 
 
-async def stream(logs: Logs, key: str, offset: int, *, over: bool) -> AsyncIterator[str]:
+async def stream(logs: Logs, key: str, offset: int, *, over: bool) -> AsyncGenerator[str]:
     """Yield server-sent events: lines from byte `offset` on, and `over` when no more follow.
 
     Parameters

@@ -17,6 +17,7 @@ from auctions.runtime import signs
 from execution.models import Execution
 from tests.auctions.worlds import make_market, make_user, submit
 from tests.processes import ROOT
+from web import metrics
 
 DEPLOY: Final = ROOT / "deploy"
 RULES: Final = [
@@ -72,6 +73,8 @@ def exported(kept_rows: None) -> dict[str, set[str]]:
     submit(market, make_user("alice"))
     decision_queue.process_pending(market.pk)
     signs.give("worker-1@shadowprice", ["celery"])
+    for counter in (metrics.STREAM_READS, metrics.STREAM_SUBSCRIPTIONS):
+        metrics.add_one(counter, "an event")
     return {}
 
 

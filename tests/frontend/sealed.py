@@ -11,8 +11,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from auctions.models import Market
+from frontend.versions import read_marks
 from frontend.views.charts import CHARTS
-from frontend.views.events import read_mark
 from tests.auctions.worlds import body
 from web.logs import HEADER
 
@@ -132,7 +132,7 @@ class Spy:
             read[f"quote {i}"] = self._post("/api/v1/clusters/lab/quotes", quoted)
         form = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}
         read["live quote"] = _plain(self.client.post("/markets/lab/quote/", form))
-        read["stream"] = read_mark(self.market.pk)
+        read["stream"] = read_marks([self.market.pk])[self.market.pk]
         self.kept |= {(moment, path): answer for path, answer in read.items()}
         return read
 

@@ -1,6 +1,7 @@
 """Markets under load and their rows; each command runs in the environment of the installation that is measured.
 
 `python -m tests.load.world prepare MARKETS` opens markets under DPS on 50 servers and prints names and tokens.
+`python -m tests.load.world sessions` signs their owners in and prints the cookies.
 `python -m tests.load.world outcome LABEL` waits until no bid waits, and prints what became of the bids of a run.
 """
 
@@ -78,6 +79,27 @@ def outcome(label: str, env: Mapping[str, str]) -> Outcome:
     return Outcome(**json.loads(run_python("-m", "tests.load.world", "outcome", label, env=env, seconds=seconds)))
 
 
+def sessions(env: Mapping[str, str]) -> list[str]:
+    """Sign all clients in; return the cookies of their sessions."""
+    found: list[str] = json.loads(run_python("-m", "tests.load.world", "sessions", env=env))
+    return found
+
+
+def _sessions() -> list[str]:
+    from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+    from django.contrib.auth.models import User
+    from django.contrib.sessions.backends.db import SessionStore
+
+    cookies = []
+    for user in User.objects.filter(username__startswith="client-").order_by("pk"):
+        session = SessionStore()
+        session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
+        session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+        session.create()
+        cookies.append(str(session.session_key))
+    return cookies
+
+
 def _prepare(markets: int) -> dict[str, Any]:
     import numpy as np
     from django.contrib.auth.models import User
@@ -142,9 +164,12 @@ def main(arguments: list[str]) -> None:
     sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
+    answer: Any
     match arguments:
         case ["prepare", markets]:
             answer = _prepare(int(markets))
+        case ["sessions"]:
+            answer = _sessions()
         case ["outcome", label]:
             answer = _outcome(label)
         case _:
