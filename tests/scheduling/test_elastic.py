@@ -11,8 +11,9 @@ import pytest
 from scheduling.best_response.base import slots_ahead
 from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticKernel, Response, best_response
 from scheduling.book.ledger import Ledger
+from scheduling.model.example import INVENTORY, job
 from scheduling.model.schedule import Role
-from scheduling.model.utility import Linear
+from scheduling.model.utility import Linear, Sigmoid
 from scheduling.pricing.price_function import eta_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import elastic_exact, elastic_milp
@@ -141,6 +142,50 @@ def as_market(problem: Problem) -> ElasticKernel:
     ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
     ledger._used[:] = problem.used
     return ElasticKernel(ledger, problem.prices)
+
+
+def at_steep_values(rng: np.random.Generator) -> Problem:
+    """Values that fall by many decades from slot to slot, and prices that may, too."""
+    problem = random_problem(rng)
+    prices = 10 ** rng.uniform(-250, 5, len(problem.prices))[:, np.newaxis, np.newaxis]
+    if rng.random() < 0.5:
+        prices = 10 ** np.linspace(rng.uniform(-20, 20), rng.uniform(-250, 0), len(problem.prices))[:, None, None]
+    utility = Sigmoid(float(10 ** rng.uniform(-6, 6)), float(10 ** rng.uniform(0, 2)), float(rng.uniform(0, 5)))
+    return replace(
+        problem,
+        prices=prices * 10 ** rng.uniform(-3, 3, problem.prices.shape),
+        bid=replace(problem.bid, utility=utility),
+        first_start=None,
+    )
+
+
+def test_the_least_cost_per_value_is_found_among_values_of_any_size() -> None:
+    seed = fresh_seed()
+    small = 0
+    for case in range(rounds(300)):
+        problem, where = at_steep_values(np.random.default_rng([seed, case])), f"seed {[seed, case]}"
+        worth, arrival = problem.bid.utility.at, problem.bid.arrival
+        every = [(f.cost, worth(f.completion - arrival)) for f in elastic_exact.every(problem)]
+        every = [(cost, value) for cost, value in every if value > 0 and cost / value < 1e290]
+        response = as_market(problem).min_cost_per_value(problem.bid)
+        if every:
+            assert response is not None, where
+            check_schedule(problem, response, where)
+            least = min(cost / value for cost, value in every)
+            assert response.cost / response.value == pytest.approx(least, rel=1e-7, abs=0), where
+            small += response.value < 1e-6 * max(value for _, value in every)
+    assert small > rounds(10)
+
+
+def test_a_dear_early_slot_and_a_cheap_one_almost_without_value_are_compared_at_their_own_sizes() -> None:
+    prices = np.zeros((8, 2, 2))
+    prices[:, :, 0] = np.array([0.5, 1e-28, *[1e-27] * 6])[:, np.newaxis]
+    bid = replace(job(), epochs=1, chunks=1, minibatches=1, utility=Sigmoid(1.0, 345.0, 0.0))
+    problem = Problem(bid, INVENTORY, 0, np.zeros((8, 2, 2), np.int64), prices)
+    assert [bid.utility.at(e) for e in (1, 2)] == pytest.approx([1.5e-150, 2.1e-300], rel=0.1, abs=0)
+    response = as_market(problem).min_cost_per_value(bid)
+    assert response is not None
+    assert (response.schedule.completion, response.cost) == (1, 0.5)
 
 
 @pytest.mark.parametrize("draw", [random_problem, at_wild_prices, random_knapsack])

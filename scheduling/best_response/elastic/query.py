@@ -30,6 +30,12 @@ FIRST_LIMIT = 64.0
 """If the value does not limit the cost, the first search allows costs up to this many times the value."""
 FINE = 256.0
 """If the limit was this many times too high, the search runs again with a lower limit."""
+RANGE = 2.0**-10
+"""A search for the least cost per value judges values of at least this share of the greatest; later ones the rest."""
+SAME = 1.0 - 1e-9
+"""Costs per value whose quotient is at least this count as equal: rounding decides between them."""
+LARGEST = 1e300
+"""Largest limit of a cost, money."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,13 @@ class _PairSearch:
         return self._search(limit) if limit > 0.0 else None
 
     def _unlimited(self) -> Response | None:
-        """Search without a limit from the value: raise the limit until there is a response, then lower it."""
-        limit, found = FIRST_LIMIT * max(self.greatest_value, SMALLEST), None
-        while True:
+        """Search without a limit from the value: raise the limit until there is a response, then lower it.
+
+        A limit that fits great values rounds costs that are small enough for small values to 0. So the least cost per
+        value is searched again where it may be at a small value.
+        """
+        limit, found, blurred = FIRST_LIMIT * max(self.greatest_value, SMALLEST), None, False
+        while not blurred:
             response = self._search(limit)
             if response is None:
                 greatest = self.pair.worker_slots * (
@@ -155,21 +165,50 @@ class _PairSearch:
                     return found
                 limit = min(limit * 2.0**BITS, 2.0 * greatest)
                 continue
-            found = response
-            if self.query.mode == RATIO:
-                bound = self.greatest_value * (found.cost / found.value)
-            else:
-                bound = self.greatest_value - found.value + found.cost
-            # A better schedule costs no more than `bound`.
-            if bound <= limit <= FINE * bound or bound <= 0.0:
-                return found
+            bound = self._greatest_cost(response)
+            # Without rounding, a search with a limit that fits better finds nothing worse.
+            blurred = self.query.mode == RATIO and found is not None and self._greatest_cost(found) < SAME * bound
+            if not blurred:
+                found = response
+                if bound <= limit <= FINE * bound or bound <= 0.0:
+                    break
             limit = 2.0 * bound
+        if found is None or self.query.mode != RATIO:
+            return found
+        judged = not blurred and found.value >= RANGE * self.greatest_value
+        return self._of_small_values(found, (RANGE if judged else 1.0) * self.greatest_value)
 
-    def _search(self, limit: float) -> Response | None:
-        """Return the best response that costs at most `limit`."""
-        job = self._job(limit)
+    def _greatest_cost(self, found: Response) -> float:
+        """Return a cost that no better schedule exceeds, money."""
+        if self.query.mode == RATIO:
+            return _cost_at(self.greatest_value, found)
+        return self.greatest_value - found.value + found.cost
+
+    def _of_small_values(self, found: Response, value: float) -> Response:
+        """Return the schedule of least cost per value among `found` and those that are worth at most `value`.
+
+        They are searched from the greatest values down, each range of values with a limit that fits it.
+        """
+        values = self.values[1:][self.relevant]
+        least = self.pair.worker_slots * self._least_price(self.workers) * (1.0 - ROUNDING)
+        while True:
+            top = float(values.max(initial=0.0, where=values <= value))
+            bound = _cost_at(top, found)
+            if bound <= least:
+                return found
+            response = self._search(2.0 * bound, above=RANGE * top)
+            value = RANGE * top
+            if response is not None and _cost_at(top, response) < SAME * bound:
+                found = response
+                if FINE * _cost_at(top, found) < bound:
+                    # The limit was far too high, so the same values are searched with a lower one.
+                    value = top
+
+    def _search(self, limit: float, *, above: float | None = None) -> Response | None:
+        """Return the best response that costs at most `limit` and whose value exceeds `above`."""
+        job, above = self._job(limit), self.query.floor if above is None else above
         curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats, self.relevant)
-        _, completion, counts = search(curves, row, job, self.follows, self.first, self.query.mode, self.query.floor)
+        _, completion, counts = search(curves, row, job, self.follows, self.first, self.query.mode, above)
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:
@@ -192,7 +231,19 @@ class _PairSearch:
         )
         return Response(schedule=schedule, value=bid.utility.at(schedule.completion - bid.arrival), cost=cost)
 
+    def _least_price(self, cheapest: CheapestServers) -> float:
+        """Return the least price of one machine in a slot in which it fits, money."""
+        there = self.relevant & (cheapest.size > 0)
+        return float(cheapest.price[:, :1].min(initial=math.inf, where=there[:, None]))
+
     def _greatest_price(self, cheapest: CheapestServers) -> float:
         """Return the greatest price of one machine in a slot in which it fits, money."""
         there = np.arange(cheapest.price.shape[1]) < cheapest.size[:, None]
         return float(cheapest.price.max(initial=0.0, where=there & self.relevant[:, None]))
+
+
+def _cost_at(value: float, response: Response) -> float:
+    """Return the cost at which a schedule of this value has the response's cost per value, money."""
+    if value < response.value:
+        return value / response.value * response.cost
+    return min(LARGEST, value * (response.cost / response.value))
