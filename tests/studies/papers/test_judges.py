@@ -1,5 +1,7 @@
 """Every judge of a figure on made-up series: one that supports the claim, others that break one part of it each."""
 
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,11 +9,12 @@ import numpy as np
 import pytest
 
 from studies.papers import oasis
-from studies.papers.figure import Data, Figure, Point, Series, Verdict
+from studies.papers.figure import Data, Figure, Finding, Point, Series, Verdict, found
 from studies.papers.registry import PAPERS
 
 REPRODUCED, DIRECTION, NOT, UNJUDGED = Verdict.REPRODUCED, Verdict.DIRECTION, Verdict.NOT, Verdict.UNJUDGED
 Numbers = tuple[float, ...]
+NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -331,3 +334,23 @@ def test_every_judge_has_series_that_pass_and_series_that_fail() -> None:
     assert judges == set(tried)
     for judge, verdicts in tried.items():
         assert {REPRODUCED, NOT} <= verdicts, judge
+
+
+def test_every_part_of_a_claim_holds_for_some_series_and_not_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: dict[tuple[object, str], set[bool]] = {}
+    judged: list[Figure] = []
+
+    def noted(measured: str, *, direction: Mapping[str, bool], size: Mapping[str, bool]) -> Finding:
+        for part, holds in {**direction, **size}.items():
+            # Numbers of a part depend on the conditions of the figure.
+            tried.setdefault((judged[-1].judge, NUMBER.sub("#", part)), set()).add(bool(holds))
+        return found(measured, direction=direction, size=size)
+
+    for name, module in sys.modules.items():
+        if name.startswith("studies.papers.") and hasattr(module, "found"):
+            monkeypatch.setattr(module, "found", noted)
+    for case in CASES:
+        judged.append(case.printed)
+        case.printed.judge(case.data())
+    assert {judge for judge, _ in tried} == {case.printed.judge for case in CASES}
+    assert [part for (_, part), seen in tried.items() if seen != {True, False}] == []
