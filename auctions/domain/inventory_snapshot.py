@@ -6,6 +6,7 @@ then. Each position carries the key of its row, so positions of one snapshot can
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,7 @@ class InventorySnapshot:
 
     def placements(self, holdings: Sequence[Holding]) -> tuple[Placement, ...]:
         """Return holdings as placements, by position; leave out holdings of rows that this snapshot does not have."""
-        servers = {key: i for i, key in enumerate(self.server_ids)}
-        types = {key: (Role.WORKER, i) for i, key in enumerate(self.worker_ids)}
-        types |= {key: (Role.PS, i) for i, key in enumerate(self.ps_ids)}
+        servers, types = self._positions
         return tuple(
             Placement(
                 start=h.start,
@@ -133,6 +132,13 @@ class InventorySnapshot:
             for h in holdings
             if h.server_id in servers and h.machine_type_id in types
         )
+
+    @cached_property
+    def _positions(self) -> tuple[dict[int, int], dict[int, tuple[Role, int]]]:
+        """The positions of servers, and the roles and positions of machine types, by keys of rows."""
+        types = {key: (Role.WORKER, i) for i, key in enumerate(self.worker_ids)}
+        types |= {key: (Role.PS, i) for i, key in enumerate(self.ps_ids)}
+        return {key: i for i, key in enumerate(self.server_ids)}, types
 
 
 def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: int) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from threading import Lock
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force
@@ -322,7 +322,8 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
             history=learned.history,
             decided=learned.decided,
             jobs={job.bid.id: job for job in jobs},
-            queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, snapshot, market.pk),
+            # A job in queues holds no machines.
+            queues=queue_rows.restored({pk: job.bid for pk, job in known.items() if not job.held}, snapshot, market.pk),
             offers=learned.offers,
         ),
     )
@@ -334,22 +335,41 @@ def core_in_force(bid: Bid, market: Market, snapshot: InventorySnapshot) -> Core
     """Return the bid in the positions of the inventory in force."""
     if bid.inventory_version == market.inventory_version:
         return CoreBid.from_json(bid.core_bid)
-    return core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+    return _core(bid, bid.resolved_request, snapshot)
+
+
+def _core(bid: Bid, resolved: Json, snapshot: InventorySnapshot) -> CoreBid:
+    return core_bid(resolved, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+
+
+_OF_A_JOB = (
+    *("sequence", "state", "arrival_slot", "start_slot", "completion_slot", "inventory_version", "core_bid"),
+    *("decision__bid", "decision__version", "decision__policy__name"),
+)
+"""Fields of a bid and its decision that its job is made of."""
 
 
 def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int, keeps_slots: bool) -> dict[int, Job]:
-    """Return jobs that are not over or still hold machines, by the bid's key, in order of admission."""
+    """Return jobs that are not over or still hold machines, by the bid's key, in order of admission.
+
+    Only what a job needs is read of its bid and decision: their texts are long and stored compressed.
+    """
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds one slot more than the job needs.
-    holding = Q(state=BidState.COMPLETED, ended_slot=None, commitments__end__gt=now)
-    bids = list(Bid.objects.filter(going | holding, market=market).distinct().select_related("decision__policy"))
-    rows = Commitment.objects.filter(bid__in=[bid.pk for bid in bids])
+    holding = Q(state=BidState.COMPLETED, ended_slot=None) & Exists(
+        Commitment.objects.filter(bid=OuterRef("pk"), end__gt=now)
+    )
+    known = Bid.objects.filter(going | holding, market=market)
+    bids = list(known.select_related("decision__policy").only(*_OF_A_JOB))
+    before = known.exclude(inventory_version=market.inventory_version)
+    resolved = dict(before.values_list("pk", "resolved_request"))
+    rows = Commitment.objects.filter(bid__in=known.values("pk"))
     held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
         held[pk].append(Holding(*row))
     jobs = {
         bid.pk: Job(
-            bid=core_in_force(bid, market, snapshot),
+            bid=_core(bid, resolved[bid.pk], snapshot) if bid.pk in resolved else CoreBid.from_json(bid.core_bid),
             held=tuple(sorted(snapshot.placements([h for h in held[bid.pk] if h.end > h.start]))),
             completion=bid.completion_slot,
             bound=POLICIES[bid.decision.policy.name].binding,
