@@ -3,8 +3,10 @@ FROM python:3.11-slim
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app
 
-COPY requirements.txt ./
-RUN pip install --no-cache-dir -r requirements.txt
+# requirements-traces.txt has what traces by OpenTelemetry need as well.
+ARG REQUIREMENTS=requirements.txt
+COPY requirements.txt requirements-traces.txt ./
+RUN pip install --no-cache-dir -r ${REQUIREMENTS}
 
 COPY . .
 RUN useradd --system --no-create-home shadowprice \

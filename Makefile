@@ -173,4 +173,6 @@ lock: $(VENV)/bin/python
 	@"$(VAR)/lock/bin/uv" pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
 		pyproject.toml -o requirements.txt
 	@"$(VAR)/lock/bin/uv" pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
-		--extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+		--extra traces -c requirements.txt pyproject.toml -o requirements-traces.txt
+	@"$(VAR)/lock/bin/uv" pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+		--extra dev --extra traces -c requirements.txt pyproject.toml -o requirements-dev.txt

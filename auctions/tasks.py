@@ -25,12 +25,13 @@ from auctions.runtime.task_errors import errors_logged
 from auctions.webhooks.delivering import deliver
 from auctions.webhooks.hooks import forget
 from cluster.database import limits
-from web import logs
+from web import logs, tracing
 
 DECISIONS = "celery"
 """The queue of decisions."""
 
 log = logging.getLogger(__name__)
+tracing.watch_tasks()
 
 
 @worker_init.connect

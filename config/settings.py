@@ -155,6 +155,10 @@ MIDDLEWARE = [
     "cluster.changes.name_actors",
     "axes.middleware.AxesMiddleware",
 ]
+TRACES = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "TRACES_ENDPOINT"))
+"""Whether spans are sent to a receiver; the names of OpenTelemetry's variables are those of all its programs."""
+if TRACES:
+    MIDDLEWARE.insert(MIDDLEWARE.index("web.logs.name_requests") + 1, "web.tracing.trace_requests")
 
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Final
 
 from django.conf import settings
@@ -104,6 +104,7 @@ class Laps:
     def __init__(self, work: str) -> None:
         self._work = work
         self._began = perf_counter()
+        self._began_ns = time_ns()
         self._steps: list[tuple[str, float]] = []
 
     def lap(self, step: str) -> None:
@@ -111,6 +112,14 @@ class Laps:
         now = perf_counter()
         self._steps.append((step, now - self._began))
         self._began = now
+
+    def times(self) -> dict[str, tuple[int, int]]:
+        """Return begin and end of each step, nanoseconds of the wall clock."""
+        found, began = {}, self._began_ns
+        for step, seconds in self._steps:
+            ended = began + int(seconds * 1e9)
+            found[step], began = (began, ended), ended
+        return found
 
     def count(self, *, policy: str) -> None:
         """Count the steps."""

@@ -10,6 +10,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from cluster.database.waiting import never_in_transaction
+from web import tracing
 
 BROKER_REST_S: Final = 5.0
 """Seconds without further wake-ups after a failed one: the sweep finds the waiting work."""
@@ -48,6 +49,9 @@ def publish(task: str, *args: object, **options: Any) -> bool:
     """Let a worker run the task now; False if that is impossible, and the sweep finds the work."""
     global _resting_until
     never_in_transaction("A broker")
+    woken_by = tracing.current()
+    if woken_by:
+        options["headers"] = {tracing.KEY: woken_by}
     if carry is not None:
         carry(task, args, options)
         return True

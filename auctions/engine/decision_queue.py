@@ -14,7 +14,7 @@ decided again later.
 
 import logging
 from collections.abc import Sequence
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Final
 
 from django.db import connection, transaction
@@ -30,7 +30,7 @@ from auctions.models import Bid, BidState, Market
 from auctions.state import book as books
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
-from web import logs
+from web import logs, tracing
 from web.metrics import Laps
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,8 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
         version, moment = market.ledger_version, market_time(market)
         book = caught_up(market, moment, teams=[bid.team_id for bid in bids])
         laps.lap("book")
-        decided, failed = _decide(market, bids, book, moment, laps)
+        priced: list[tuple[int, int]] = []
+        decided, failed = _decide(market, bids, book, moment, laps, priced)
         if decided == 0:
             transaction.set_rollback(True)
         else:
@@ -106,6 +107,7 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
             laps.lap("write")
     laps.lap("commit")
     laps.count(policy=book.policy.name)
+    _trace(market, bids[:decided], laps, priced)
     if failed is None:
         books.store(market, book)
     elif decided == 0:
@@ -119,10 +121,16 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
 
 
 def _decide(
-    market: Market, bids: Sequence[Bid], book: LiveBook, moment: MarketTime, laps: Laps
+    market: Market,
+    bids: Sequence[Bid],
+    book: LiveBook,
+    moment: MarketTime,
+    laps: Laps,
+    priced: list[tuple[int, int]],
 ) -> tuple[int, PolicyFailed | None]:
     """Decide bids in order and write their outcomes; return how many, and the error if the policy failed on the next.
 
+    Begin and end of the policy's work on each bid, nanoseconds of the wall clock, are added to `priced`.
     After an error the book must not be used any more. No more bids are decided once this took `LONGEST_BATCH_S`.
     """
     credits = team_credits.locked([bid.team_id for bid in bids], moment)
@@ -131,12 +139,14 @@ def _decide(
     for bid in bids:
         try:
             with logs.named(market=market.cluster.name, bid=bid.sequence):
+                began = time_ns()
                 with policy_errors():
                     core = outcomes.current_core(market, bid, book)
                 one = decide(book, core, owner=bid.owner_id, left=credits.left(bid.team_id))
         except PolicyFailed as error:
             failed = error
             break
+        priced.append((began, time_ns()))
         credits.take(bid.team_id, one.decision.payment)
         stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, RULE)
         if stands_until is None:
@@ -149,6 +159,18 @@ def _decide(
     laps.lap("policy")
     made.write()
     return decided, failed
+
+
+def _trace(market: Market, bids: Sequence[Bid], laps: Laps, priced: Sequence[tuple[int, int]]) -> None:
+    """Add each decision, which is committed, to the trace of its bid; all but the price is of the whole batch."""
+    if not any(bid.trace_context for bid in bids):
+        return
+    times = laps.times()
+    for bid, price in zip(bids, priced, strict=True):
+        spans = {"claim": times["lock"], "book": times["book"], "price": price}
+        spans |= {step: times[step] for step in ("write", "commit")}
+        steps = [tracing.Step(name, *span) for name, span in spans.items()]
+        tracing.decided(bid.trace_context, steps, market=market.cluster.name, bid=bid.sequence, state=str(bid.state))
 
 
 def _quarantine(bid: Bid, book: LiveBook, failed: PolicyFailed, *, version: int) -> None:

@@ -32,6 +32,7 @@ from cluster.database.prepared import Prepared
 from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from scheduling.model.types import Json
+from web import tracing
 from web.metrics import Laps
 
 MOST_TOGETHER: Final = 64
@@ -93,6 +94,8 @@ class Request:
     offers: tuple[Offer, ...]
     team: int | None = None
     """The owner's team."""
+    trace_context: str = field(default_factory=tracing.current)
+    """The place of the request's thread in a trace; another thread may store the bids."""
     answer: "Answer | None" = None
 
 
@@ -142,6 +145,7 @@ def store(request: Request) -> list[Submitted] | None:
         raise answer
     if isinstance(answer, Stale):
         return None
+    tracing.note(market=request.terms.cluster.name, bid=[one.bid.sequence for one in answer])
     for one in answer if log.isEnabledFor(logging.INFO) else ():
         row = {"market": request.terms.cluster.name, "bid": one.bid.sequence, "is_new": one.created}
         log.info("bid %s of %s is stored", row["bid"], row["market"], extra=row)
@@ -294,6 +298,7 @@ def _bid(market: Market, request: Request, offer: Offer, moment: MarketTime) -> 
         idempotency_key=offer.key,
         body_digest=offer.digest,
         label=offer.body.get("label", ""),
+        trace_context=request.trace_context,
         submitted_at=moment.wall,
         submitted_s=moment.seconds,
         arrival_slot=moment.now,

@@ -122,6 +122,12 @@ class Bid(models.Model):
         max_length=64, help_text="SHA-256 of the canonical body, to compare requests with the same idempotency key."
     )
     label = models.CharField(max_length=120, blank=True)
+    trace_context = models.CharField(
+        max_length=55,
+        blank=True,
+        default="",
+        help_text="Where its decision belongs in a trace of OpenTelemetry; empty if none is recorded.",
+    )
     submitted_at = models.DateTimeField()
     submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
     arrival_slot = models.BigIntegerField()

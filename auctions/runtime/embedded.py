@@ -20,6 +20,7 @@ from auctions.kernels.warming import Warming, groups_of_open_markets
 from auctions.runtime import signs, stay
 from auctions.runtime.supervisor import PULSE_S, Link
 from cluster import memory, threads
+from web import tracing
 
 CONCURRENCY = 7
 """One thread decides while another computes certificates, others watch a plan, its run, and two runs, and one sends
@@ -45,18 +46,26 @@ def work(link: Link) -> None:
         warm.on_ready = decision_queue.wake_all
         warm.ask(groups_of_open_markets())
         connection.close()  # this thread reads nothing more
-        with running() as started:
-            while True:
-                link.beat()
-                if not all(thread.is_alive() for thread in started):
-                    sys.exit(1)
-                if not select.select([link.worker], [], [], PULSE_S)[0]:
-                    continue
-                wake_up = link.read()
-                if wake_up is None:
-                    return
-                task, args, options = wake_up
-                waking.publish(task, *args, **options)
+        try:
+            with running() as started:
+                _pass_on(link, started)
+        finally:
+            tracing.end()
+
+
+def _pass_on(link: Link, started: list[Thread]) -> None:
+    """Wake the threads until the web process has ended."""
+    while True:
+        link.beat()
+        if not all(thread.is_alive() for thread in started):
+            sys.exit(1)
+        if not select.select([link.worker], [], [], PULSE_S)[0]:
+            continue
+        wake_up = link.read()
+        if wake_up is None:
+            return
+        task, args, options = wake_up
+        waking.publish(task, *args, **options)
 
 
 @contextmanager

@@ -101,5 +101,6 @@ def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> 
 
 def test_the_image_is_made_from_the_pinned_requirements() -> None:
     dockerfile = Path(ROOT / "Dockerfile").read_text()
-    assert "pip install --no-cache-dir -r requirements.txt" in dockerfile
+    assert "ARG REQUIREMENTS=requirements.txt\n" in dockerfile
+    assert "pip install --no-cache-dir -r ${REQUIREMENTS}" in dockerfile
     assert re.search(r"^USER (?!root)", dockerfile, re.M)

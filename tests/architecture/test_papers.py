@@ -53,7 +53,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(line.split("==") for line in lines)
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-traces.txt", "requirements-dev.txt"])
 def test_requirements_are_exact_pins_and_nothing_else(name: str) -> None:
     lines = (ROOT / name).read_text().splitlines()
     assert [line for line in lines if not PIN.match(line)] == []
@@ -61,17 +61,22 @@ def test_requirements_are_exact_pins_and_nothing_else(name: str) -> None:
 
 def test_every_dependency_is_pinned() -> None:
     assert {canonical(r) for r in PROJECT["dependencies"]} <= set(pins("requirements.txt"))
-    assert {canonical(r) for r in PROJECT["optional-dependencies"]["dev"]} <= set(pins("requirements-dev.txt"))
+    for extra, names in PROJECT["optional-dependencies"].items():
+        assert {canonical(r) for r in names} <= set(pins(f"requirements-{extra}.txt"))
 
 
-def test_both_files_pin_the_same_versions() -> None:
-    runtime = pins("requirements.txt")
-    assert {name: pins("requirements-dev.txt").get(name) for name in runtime} == runtime
+def test_all_files_pin_the_same_versions() -> None:
+    runtime, traces, dev = (pins(f"requirements{extra}.txt") for extra in ("", "-traces", "-dev"))
+    assert {name: traces.get(name) for name in runtime} == runtime
+    assert {name: dev.get(name) for name in traces} == traces
 
 
 def test_every_dependency_is_argued_for_and_no_other() -> None:
     argued = set(re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/developers/dependencies.md").read_text(), re.M))
-    wanted = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    wanted = [
+        *PROJECT["dependencies"],
+        *(name for extra in PROJECT["optional-dependencies"].values() for name in extra),
+    ]
     assert argued == {canonical(requirement) for requirement in wanted}
 
 

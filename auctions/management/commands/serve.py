@@ -22,7 +22,7 @@ from auctions.runtime.supervisor import Link
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
-from web import metrics, shutdown
+from web import metrics, shutdown, tracing
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -123,7 +123,10 @@ class Command(BaseCommand):
             if link is not None:
                 waking.carry, health.worker_is_silent = link.wake, link.is_silent
                 link.open()
-            server.run()
+            try:
+                server.run()
+            finally:
+                tracing.end()
         if not server.started:
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
 
