@@ -1,18 +1,22 @@
 """Whether this process serves, and whether the service decides: for containers, load balancers and monitoring.
 
-`/livez` says that this process answers, `/healthz` that it can serve: the database and its own worker answer.
+`/livez` says that this process answers, `/healthz` that it can serve: the database has the tables that it needs, and
+the database and its own worker answer.
 `/readyz` says whether the service takes bids and decides them, and names every cause why it does not.
 """
 
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from threading import Lock
 from time import monotonic
 from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F, Max, Min
 from django.http import HttpRequest, JsonResponse
 from redis import Redis
@@ -34,12 +38,16 @@ CLOCK_S: Final = 5.0
 """Difference of the clocks of two hosts that is no fault."""
 KEPT_S: Final = 1.0
 """Time for which the result of all checks is kept: anybody may ask for it."""
+MIGRATED_S: Final = 10.0
+"""Time for which it is taken for granted that all migrations are applied, once they were."""
 BROKER_S: Final = 1.0
 """Longest wait for the broker."""
 
 worker_is_silent: Callable[[], bool] = bool
 """Whether this server's own worker gives no sign of life; never, in a server without one."""
 
+_migrated_at = float("-inf")
+"""Time at which all migrations were last found applied."""
 _kept: tuple[float, Checks] | None = None
 _guard = Lock()
 
@@ -50,8 +58,8 @@ def livez(_request: HttpRequest) -> JsonResponse:
 
 
 def healthz(_request: HttpRequest) -> JsonResponse:
-    """200 when the database and the worker answer, and 503 when one of them does not."""
-    problem = _database() or _own_worker()
+    """200 when the database and the worker answer and all migrations are applied, 503 otherwise."""
+    problem = _database() or _migrations() or _own_worker()
     return JsonResponse({"status": problem or "ok"}, status=503 if problem else 200)
 
 
@@ -77,7 +85,7 @@ def checks() -> Checks:
 
 def _checks() -> Iterator[tuple[str, str]]:
     database = _database()
-    yield "database", database
+    yield "database", database or _migrations()
     yield "disk", _disk()
     if not settings.EMBEDDED:
         yield "broker", _broker()
@@ -94,6 +102,29 @@ def _database() -> str:
             raise
         return "the database is busy"
     return ""
+
+
+def _migrations() -> str:
+    """Migrations of this version that the database lacks; it may have those of a newer one, during an upgrade."""
+    global _migrated_at
+    if monotonic() < _migrated_at + MIGRATED_S:
+        return ""
+    try:
+        missing = sorted(_latest_migrations() - MigrationRecorder(connection).applied_migrations().keys())
+    except (DatabaseError, InterfaceError) as error:
+        if not is_busy(error):
+            raise
+        return "the database is busy"
+    if missing:
+        return f"migrations are not applied: {', '.join('.'.join(one) for one in missing)}"
+    _migrated_at = monotonic()
+    return ""
+
+
+@cache
+def _latest_migrations() -> frozenset[tuple[str, str]]:
+    """Return the last migration of each app; those before it are applied if it is."""
+    return frozenset(MigrationLoader(None).graph.leaf_nodes())
 
 
 def _own_worker() -> str:

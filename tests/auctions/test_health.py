@@ -7,6 +7,7 @@ import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from auctions import tasks
@@ -22,6 +23,7 @@ FINE = {"database", "disk", "workers", "beat", "decisions", "clock"}
 @pytest.fixture(autouse=True)
 def _nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "KEPT_S", -1.0)
+    monkeypatch.setattr(health, "MIGRATED_S", -1.0)
 
 
 @pytest.fixture
@@ -62,6 +64,26 @@ def test_a_busy_database_is_named_and_hides_nothing_else(alive: Market, monkeypa
         patch.setattr(connection, "cursor", _busy)
         assert Client().get("/healthz").status_code == 503
         assert problems() == {"database": "the database is busy"} | unknown
+
+
+def test_a_process_is_not_ready_before_its_migrations_are_applied(alive: Market) -> None:
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("auctions", "0007_budgets_of_teams")  # an earlier one is not asked for
+    assert Client().get("/healthz").status_code == 200
+    (last,) = (name for app, name in health._latest_migrations() if app == "auctions")
+    recorder.record_unapplied("auctions", last)
+    answer = Client().get("/healthz")
+    assert (answer.status_code, answer.json()["status"]) == (503, f"migrations are not applied: auctions.{last}")
+    assert problems() == {"database": f"migrations are not applied: auctions.{last}"}
+    assert Client().get("/livez").status_code == 200
+    recorder.record_applied("auctions", last)
+    recorder.record_applied("auctions", "9999_of_a_newer_version")
+    assert Client().get("/healthz").status_code == 200
+
+
+def test_a_process_without_any_table_is_not_ready(db: None) -> None:
+    MigrationRecorder.Migration.objects.all().delete()
+    assert Client().get("/healthz").json()["status"].startswith("migrations are not applied: accounts.")
 
 
 def test_workers_that_are_gone_are_named_by_their_queues(alive: Market) -> None:
