@@ -15,7 +15,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types bandit security sbom kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load histories storm lock
+.PHONY: help demo demo-reset serve test check quick pytest lint style contracts types bandit security sbom kernels bytecode system up down smoke up-slurm testbed bench mutants soak soak-demo load fuzz histories storm lock
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make soak        before a release: random tests alone, thirty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
 	@echo "make load        bids at 100 a second and as fast as they are answered, on both installations; SECONDS=300"
+	@echo "make fuzz        requests that follow from the OpenAPI document, as each role; EXAMPLES=100 of each operation"
 	@echo "make histories   10,000 simulated histories of markets with faults, each followed by its invariants; SEEDS=1-500"
 	@echo "make storm       best as root: faults in an installation of make up for ten minutes, while bids are sent; MINUTES=2"
 	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
@@ -157,6 +158,9 @@ soak-demo: $(VENV)/.dev
 # SECONDS is a variable of some shells, so the environment's is not taken.
 load: $(VENV)/.dev kernels
 	$(BIN)/python -m tests.load $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(ONLY),--only "$(ONLY)")
+
+fuzz: $(VENV)/.dev kernels
+	$(BIN)/python -m tests.fuzz $(if $(EXAMPLES),--examples $(EXAMPLES)) $(if $(SEED),--seed $(SEED))
 
 histories: $(VENV)/.dev kernels
 	$(BIN)/python -m tests.histories --seeds $(or $(SEEDS),1-10000) --jobs $(CORES)

@@ -2,6 +2,7 @@
 
 Every decision is on disk when it is answered, and clients, servers and the database share this machine. Times are from
 the instant at which a bid is sent, or is due to be sent, to the commit of its decision, which the database states.
+While bids are sent at a rate, another client asks for summaries, prices and quotes, and its times are measured, too.
 """
 
 import argparse
@@ -30,8 +31,8 @@ MOST_LOGGED: Final = 20
 CALM_S: Final = 5.0
 """Time between two loads."""
 COLUMNS: Final = (
-    f"{'load':44} {'sent/s':>7} {'decided/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'answer p99':>10} {'policy ms':>9}"
-    f" {'CPU ms a bid':>12} {'x policy':>8}  by part"
+    f"{'load':44} {'sent/s':>7} {'decided/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'answer p99':>10} {'read p99':>8}"
+    f" {'policy ms':>9} {'CPU ms a bid':>12} {'x policy':>8}  by part"
 )
 
 
@@ -60,13 +61,14 @@ class Measured:
         policy, total = float(np.mean(done.policy_ms)), sum(per_bid.values())
         parts = ", ".join(f"{name} {ms:.1f}" for name, ms in per_bid.items() if ms >= 0.05)
         parts += f"; clients {1000 * self.clients_s / len(lags):.1f}"
+        read = f"{1000 * np.quantile(sent.read_s, 0.99):.0f}" if sent.read_s else ""
         bad = f"  {len(sent.refused)} refused: {sent.refused[0]}" if sent.refused else ""
         bad += f"  {done.waiting} undecided" if done.waiting else ""
         return (
             f"{self.load:44} {rate:>7} {len(lags) / (end - begin):9.1f}"
             f" {1000 * np.quantile(lags, 0.5):7.0f} {1000 * np.quantile(lags, 0.99):7.0f}"
-            f" {1000 * np.quantile(sent.answer_s, 0.99):10.0f} {policy:9.1f} {total:12.1f} {total / policy:8.1f}"
-            f"  {parts}{bad}"
+            f" {1000 * np.quantile(sent.answer_s, 0.99):10.0f} {read:>8} {policy:9.1f} {total:12.1f}"
+            f" {total / policy:8.1f}  {parts}{bad}"
         )
 
 

@@ -14,6 +14,8 @@ from tests.load.world import World
 MOST_CONNECTIONS: Final = 200
 """Largest number of connections at a time: bids beyond it wait at the client, and that counts."""
 STORED: Final = (200, 201, 202)
+READS_A_S: Final = 5.0
+"""Requests for summaries, prices and quotes a second, while bids are sent at a rate."""
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Sent:
     sent: dict[str, float] = field(default_factory=dict)
     """Time at which each stored bid was sent, or was due to be sent, seconds of the wall clock, by its number."""
     answer_s: list[float] = field(default_factory=list)
+    read_s: list[float] = field(default_factory=list)
+    """Times of the answers to summaries, prices and quotes, seconds."""
     refused: list[str] = field(default_factory=list)
     """Answers that are not what a stored bid gets."""
 
@@ -36,17 +40,24 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, token: str, key: str, body: Any, *, prefer: str = "") -> tuple[int, bytes]:
-        """Send one request; return status and body of the answer.
+        """Send a bid; return status and body of the answer.
 
         A server may close a kept connection while the request is under way; its key lets it be sent again.
         """
-        content = json.dumps(body).encode()
+        more = f"Idempotency-Key: {key}\r\n" + (f"Prefer: {prefer}\r\n" if prefer else "")
+        return await self._ask("POST", path, token, more, json.dumps(body).encode())
+
+    async def read(self, path: str, token: str, body: Any = None) -> tuple[int, bytes]:
+        """Send a request that stores nothing, with a body or without; return status and body of the answer."""
+        if body is None:
+            return await self._ask("GET", path, token, "", b"")
+        return await self._ask("POST", path, token, "", json.dumps(body).encode())
+
+    async def _ask(self, method: str, path: str, token: str, more: str, content: bytes) -> tuple[int, bytes]:
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\nIdempotency-Key: {key}\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\n{more}"
             f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
         )
-        if prefer:
-            head += f"Prefer: {prefer}\r\n"
         request = f"{head}\r\n".encode() + content
         if self._streams is not None:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -109,6 +120,7 @@ async def _open_loop(port: int, world: World, found: Sent, rate: float, seconds:
         finally:
             free.put_nowait(client)
 
+    reads = asyncio.create_task(_read(port, world, found))
     began, running = time(), set[asyncio.Task[None]]()
     for number in range(int(rate * seconds)):
         due = began + number / rate
@@ -117,9 +129,27 @@ async def _open_loop(port: int, world: World, found: Sent, rate: float, seconds:
         running.add(task)
         task.add_done_callback(running.discard)
     await asyncio.gather(*running)
+    reads.cancel()
     while not free.empty():
         free.get_nowait().close()
     return found
+
+
+async def _read(port: int, world: World, found: Sent) -> None:
+    """Ask for summary, prices and quotes of the markets in turns, until cancelled."""
+    client, body = Client(port), world.body(0, found.label)
+    try:
+        for number in count():
+            address = f"/api/v1/clusters/{world.market(number)}"
+            asked = (("summary", None), ("prices", None), ("quotes", body))[number // len(world.markets) % 3]
+            due = monotonic()
+            status, answer = await client.read(f"{address}/{asked[0]}", world.token(number), asked[1])
+            found.read_s.append(monotonic() - due)
+            if status != 200:
+                found.refused.append(f"{asked[0]}: {status} {answer.decode()[:200]}")
+            await asyncio.sleep(1 / READS_A_S)
+    finally:
+        client.close()
 
 
 async def _submit(client: Client, world: World, found: Sent, number: int, *, due: float) -> None:
