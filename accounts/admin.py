@@ -50,7 +50,7 @@ class TeamAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class ClusterTeamsAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """The teams of clusters: the one that operates a cluster, and those that may use it."""
 
-    list_display = ["cluster", "operated_by", "is_restricted"]
+    list_display = ["cluster", "operated_by", "is_restricted", "needs_team"]
     list_select_related = ["cluster", "operated_by"]
     autocomplete_fields = ["cluster", "operated_by"]
     filter_horizontal = ["teams"]

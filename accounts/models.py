@@ -166,6 +166,10 @@ class ClusterTeams(models.Model):
     is_restricted = models.BooleanField(
         default=False, help_text="Whether only the teams below, the operating team and operators see the cluster."
     )
+    needs_team = models.BooleanField(
+        default=False,
+        help_text="Whether each bid has to be of a team: users without a team submit none, so budgets limit all bids.",
+    )
     teams = models.ManyToManyField(Team, blank=True, related_name="clusters")
 
     class Meta:

@@ -2,7 +2,7 @@
 
 An operator (`cluster.operators`) sees and operates every cluster. Operators and administrators of a team operate the
 clusters that name this team. A restricted cluster does not exist for others than its teams and operators. Members of a
-team see the bids of the team; viewers submit none.
+team see the bids of the team; viewers submit none. Where bids need a team, users without one submit none, either.
 """
 
 from dataclasses import dataclass
@@ -119,6 +119,11 @@ def teams_allowed(cluster: Cluster) -> frozenset[int] | None:
         return None
     listed = found.teams.values_list("pk", flat=True)
     return frozenset([*listed, *([] if found.operated_by_id is None else [found.operated_by_id])])
+
+
+def needs_team(cluster: Cluster) -> bool:
+    """Return whether each bid of a cluster has to be of a team."""
+    return ClusterTeams.objects.filter(cluster=cluster, needs_team=True).exists()
 
 
 def _read(user: User | AnonymousUser) -> Rights:

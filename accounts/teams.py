@@ -69,13 +69,12 @@ def remove_member(team: Team, member: Membership) -> None:
 
 
 def change_cluster_teams(
-    cluster: Cluster, *, operated_by: Team | None, is_restricted: bool, teams: Iterable[Team]
+    cluster: Cluster, *, operated_by: Team | None, is_restricted: bool, teams: Iterable[Team], needs_team: bool = False
 ) -> ClusterTeams:
     """Say which teams a cluster has; bids that are being submitted are checked again."""
     with transaction.atomic():
-        found, _ = ClusterTeams.objects.update_or_create(
-            cluster=cluster, defaults={"operated_by": operated_by, "is_restricted": is_restricted}
-        )
+        fields = {"operated_by": operated_by, "is_restricted": is_restricted, "needs_team": needs_team}
+        found, _ = ClusterTeams.objects.update_or_create(cluster=cluster, defaults=fields)
         found.teams.set(teams)
         noted(cluster)
     return found

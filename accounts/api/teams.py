@@ -53,6 +53,9 @@ class ClusterTeamsIn(Schema):
         help_text="Team whose operators and administrators operate the cluster; null for none.",
     )
     is_restricted = Flag(help_text="Whether the cluster exists only for these teams and operators.")
+    needs_team = Flag(
+        required=False, default=False, help_text="Whether users without a team, operators included, submit no bids."
+    )
     teams = Rows(Text(LONGEST_NAME), most=1_000, help_text="Names of the teams that may use it if it is restricted.")
 
 
@@ -91,6 +94,7 @@ class InvitationPage(Page):
 class ClusterTeamsOut(Answer):
     operated_by = serializers.CharField(allow_null=True, help_text="Team that operates the cluster; null for none.")
     is_restricted = serializers.BooleanField(help_text="Whether it exists only for these teams and operators.")
+    needs_team = serializers.BooleanField(help_text="Whether each bid has to be of a team.")
     teams = serializers.ListField(child=serializers.CharField(), help_text="Teams that may use it if it is restricted.")
 
 
@@ -259,6 +263,7 @@ class TeamsOfCluster(ApiView):
             found,
             operated_by=None if name is None else _known_team("operated_by", name),
             is_restricted=body["is_restricted"],
+            needs_team=body["needs_team"],
             teams=[_known_team(f"teams[{i}]", one) for i, one in enumerate(body["teams"])],
         )
         return Response(_teams_of(found))
@@ -267,10 +272,11 @@ class TeamsOfCluster(ApiView):
 def _teams_of(cluster: Cluster) -> dict[str, Any]:
     row = ClusterTeams.objects.select_related("operated_by").filter(cluster=cluster).first()
     if row is None:
-        return ClusterTeamsOut.write({"operated_by": None, "is_restricted": False, "teams": []})
+        return ClusterTeamsOut.write({"operated_by": None, "is_restricted": False, "needs_team": False, "teams": []})
     operating = None if row.operated_by is None else row.operated_by.name
     names = list(row.teams.values_list("name", flat=True))
-    return ClusterTeamsOut.write({"operated_by": operating, "is_restricted": row.is_restricted, "teams": names})
+    flags = {"is_restricted": row.is_restricted, "needs_team": row.needs_team}
+    return ClusterTeamsOut.write({"operated_by": operating, "teams": names} | flags)
 
 
 def _cluster(name: str) -> Cluster:

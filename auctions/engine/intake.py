@@ -18,7 +18,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection
 
-from accounts.rights import teams_allowed
+from accounts.rights import needs_team, teams_allowed
 from auctions.domain.bid_conversion import core_bid, policy_in_force, resolver
 from auctions.domain.errors import KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshot_in_force
@@ -69,6 +69,8 @@ class Terms:
     """The models that were read so far."""
     open_to: frozenset[int] | None = None
     """Teams that may bid, beside operators; None if all users may."""
+    needs_team: bool = False
+    """Whether each bid has to be of a team."""
 
     def resolver(self, *, bidder: User) -> Callable[[Json], Json]:
         """Return the function that checks a body and fills in its model."""
@@ -122,7 +124,13 @@ def read_terms(cluster: Cluster | str) -> Terms:
     # The versions are read before what they are versions of: whatever is newer is found under the lock.
     row = market.cluster
     found = Terms(
-        row, market.pk, _versions(market), snapshot_in_force(market), policy_in_force(row), open_to=teams_allowed(row)
+        row,
+        market.pk,
+        _versions(market),
+        snapshot_in_force(market),
+        policy_in_force(row),
+        open_to=teams_allowed(row),
+        needs_team=needs_team(row),
     )
     _terms.store((row.name,), found)
     return found

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
+from accounts.errors import NotAllowed
 from accounts.rights import check_may_bid, membership_of, sees
 from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
@@ -65,7 +66,7 @@ def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_k
     TooManyWaiting
         If too many bids of the owner would wait for their decisions.
     accounts.errors.NotAllowed
-        If the owner is a viewer of a team.
+        If the owner is a viewer of a team, or is in none and the cluster's bids need one.
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
@@ -146,6 +147,16 @@ def _submit(
     while True:
         if terms.open_to is not None and team not in terms.open_to and not sees(owner, terms.cluster.name):
             raise NoMarket(f"There is no cluster {terms.cluster.name}.")
+        if terms.needs_team and team is None:
+            known = intake.stored_before(terms, owner, keys, digests)
+            if known:
+                return known
+            terms = intake.read_terms(cluster)
+            if terms.needs_team:
+                raise NotAllowed(
+                    f"Bids of {terms.cluster.name} need a team, and you are in none: ask an administrator of a team for"
+                    " an invitation."
+                )
         try:
             read = terms.resolver(bidder=owner)
             resolved = [_resolved(read, body, where.format(i)) for i, body in enumerate(bodies)]

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from accounts import invitations, teams
+from accounts.errors import NotAllowed
 from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
 from accounts.rights import Rights, operates, rights_of, visible_clusters
 from accounts.tokens import NewToken, issue
@@ -127,6 +128,35 @@ def test_viewers_submit_nothing(market: Market, members: dict[Role, User], role:
     page = page_of(members[role]).post(f"{PAGES}/submit/", form)
     assert ("Viewers of a team submit no bids." in page.text) == (role == Role.VIEWER)
     assert Bid.objects.count() == (0 if role == Role.VIEWER else 3)
+
+
+def test_a_bid_may_need_a_team(market: Market, team: Team, members: dict[Role, User]) -> None:
+    words = "Bids of lab need a team, and you are in none: ask an administrator of a team for an invitation."
+    alone, form = (
+        make_user("alone"),
+        {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant", "key": "k"},
+    )
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {issue(alone, NewToken('script')).text}")
+    first = client.post(f"{LAB}/bids", body(), format="json", headers={"Idempotency-Key": "first"})
+    assert first.status_code == 202
+    teams.change_cluster_teams(market.cluster, operated_by=None, is_restricted=False, needs_team=True, teams=[])
+    for path, sent in (("bids", body()), ("bids/bulk", {"bids": [body()]})):
+        answer = client.post(f"{LAB}/{path}", sent, format="json")
+        assert (answer.status_code, answer.json()["detail"]) == (403, words)
+    repeated = client.post(f"{LAB}/bids", body(), format="json", headers={"Idempotency-Key": "first"})
+    assert repeated.json()["sequence"] == first.json()["sequence"]
+    assert client.post(f"{LAB}/quotes", body(), format="json").status_code == 200
+    assert words in page_of(alone).post(f"{PAGES}/submit/", form).text
+    assert Bid.objects.count() == 1
+    assert submit(market, members[Role.BIDDER]).team_id == team.pk
+    with pytest.raises(NotAllowed):
+        submit(market, make_operator())
+    teams.remove_member(team, Membership.objects.get(user=members[Role.BIDDER]))
+    with pytest.raises(NotAllowed):
+        submit(market, again(members[Role.BIDDER]))
+    teams.change_cluster_teams(market.cluster, operated_by=None, is_restricted=False, teams=[])
+    assert submit(market, again(alone)).team_id is None
 
 
 @pytest.mark.parametrize("role", Role)
@@ -315,7 +345,7 @@ def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, c
     assert olga.post(f"{BASE}/teams", asked, format="json").status_code == 400
     assert olga.post(f"{BASE}/teams", {**asked, "name": "two"}, format="json").status_code == 409
     assert not Team.objects.filter(name="two").exists()
-    change = {"operated_by": "vision", "is_restricted": True, "teams": ["vision"]}
+    change = {"operated_by": "vision", "is_restricted": True, "needs_team": True, "teams": ["vision"]}
     assert stranger.put(f"{LAB}/teams", change, format="json").status_code == 403
     assert olga.put(f"{LAB}/teams", change, format="json").json() == change
     assert client_of(again(User.objects.get(username="stranger"))).get(f"{LAB}/teams").status_code == 404
