@@ -34,6 +34,8 @@ DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
 PRODUCTION = os.environ.get("SHADOWPRICE_PRODUCTION", "") == "1"
 """Whether settings that are for development or for one machine only are refused."""
 SECRET_KEY = secret("SHADOWPRICE_SECRET_KEY")
+SECRET_KEY_FALLBACKS = [key for key in secret("SHADOWPRICE_SECRET_KEY_FALLBACKS").split(",") if key]
+"""Earlier secret keys, newest first: what they have signed and encrypted is still read."""
 ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
 CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS", "").split(",") if origin]

@@ -19,12 +19,12 @@ class WebhookAdmin(ReadOnlyAdmin):
     list_filter = ["is_on", "cluster"]
     list_select_related = ["owner", "cluster"]
     search_fields = ["owner__username", "name", "url"]
-    exclude = ["salt", "old_salt"]
+    exclude = ["secret", "old_secret"]
     actions = ["switch_off"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        """All fields, without the salts of secrets."""
-        return [field.name for field in Webhook._meta.concrete_fields if "salt" not in field.name]
+        """All fields, without the secrets."""
+        return [field.name for field in Webhook._meta.concrete_fields if "secret" not in field.name]
 
     @admin.action(description="Switch webhooks off", permissions=["view"])
     def switch_off(self, request: HttpRequest, queryset: "QuerySet[Webhook]") -> None:

@@ -14,12 +14,14 @@ LONGEST_NAME: Final = 60
 LONGEST_URL: Final = 500
 LONGEST_TYPE: Final = 20
 LONGEST_PROBLEM: Final = 200
+LONGEST_SECRET: Final = 200
+"""Characters of an encrypted secret at most."""
 
 
 class Webhook(models.Model):
     """An address to which a user lets the events of the user's own bids be sent.
 
-    Its secret is not stored: `auctions.webhooks.signing` computes it from the service's secret key and `salt`.
+    Its secret is stored encrypted: see `auctions.webhooks.signing`.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="webhooks")
@@ -31,9 +33,9 @@ class Webhook(models.Model):
     """Whether events of bids of the owner's team are sent, too."""
     types = models.JSONField(default=list)
     """The types of events that are sent; all if it is empty."""
-    salt = models.CharField(max_length=64, editable=False)
-    old_salt = models.CharField(max_length=64, blank=True, editable=False)
-    """That of the secret before the last replacement; messages are signed with both until `old_until`."""
+    secret = models.CharField(max_length=LONGEST_SECRET, editable=False)
+    old_secret = models.CharField(max_length=LONGEST_SECRET, blank=True, editable=False)
+    """The secret before the last replacement; messages are signed with both until `old_until`."""
     old_until = models.DateTimeField(null=True, editable=False)
     is_on = models.BooleanField(default=True)
     off_reason = models.CharField(max_length=LONGEST_PROBLEM, blank=True, editable=False)
@@ -49,7 +51,7 @@ class Webhook(models.Model):
         constraints = [
             CheckConstraint(condition=~Q(name=""), name="webhook_has_a_name"),
             CheckConstraint(
-                condition=Q(old_salt="", old_until=None) | (~Q(old_salt="") & Q(old_until__isnull=False)),
+                condition=Q(old_secret="", old_until=None) | (~Q(old_secret="") & Q(old_until__isnull=False)),
                 name="webhook_old_secret_has_end",
             ),
             CheckConstraint(condition=Q(is_on=False) | Q(off_reason=""), name="webhook_that_is_on_has_no_reason"),

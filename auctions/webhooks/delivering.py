@@ -70,7 +70,10 @@ def _send_due(stopping: Callable[[], bool]) -> int:
 def _send(delivery: Delivery) -> Outcome:
     """Make one attempt; this uses no database, so that no connection waits for a receiver."""
     body = delivery.body.encode()
-    headers = signing.signed(delivery.webhook, delivery.message_id, body, clock.now())
+    try:
+        headers = signing.signed(delivery.webhook, delivery.message_id, body, clock.now())
+    except signing.SecretUnreadable:
+        return Outcome(problem="the secret cannot be read since the service has another key; replace it")
     try:
         return send(delivery.webhook.url, headers, body)
     except Exception:  # a mistake here must not keep the messages of others

@@ -60,9 +60,9 @@ def create(user: User, request: WebhookRequest) -> Made:
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         if Webhook.objects.filter(owner=user).count() >= MOST_WEBHOOKS:
             raise TooManyWebhooks(f"You have {MOST_WEBHOOKS} webhooks; delete one first.")
-        webhook = Webhook.objects.create(owner=user, salt=signing.new_salt(), created_at=clock.now(), **fields)
+        webhook = Webhook.objects.create(owner=user, secret=signing.new_secret(), created_at=clock.now(), **fields)
         messages.start_cursors(webhook)
-    return Made(webhook, signing.secret_of(webhook.salt))
+    return Made(webhook, signing.secret_of(webhook.secret))
 
 
 def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook:
@@ -99,12 +99,34 @@ def rotate(webhook: Webhook, *, overlap_s: int = 0) -> Made:
     with transaction.atomic():
         held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
         if overlap_s:
-            held.old_salt, held.old_until = held.salt, clock.now() + timedelta(seconds=overlap_s)
+            held.old_secret, held.old_until = held.secret, clock.now() + timedelta(seconds=overlap_s)
         else:
-            held.old_salt, held.old_until = "", None
-        held.salt = signing.new_salt()
-        held.save(update_fields=["salt", "old_salt", "old_until"])
-    return Made(held, signing.secret_of(held.salt))
+            held.old_secret, held.old_until = "", None
+        held.secret = signing.new_secret()
+        held.save(update_fields=["secret", "old_secret", "old_until"])
+    return Made(held, signing.secret_of(held.secret))
+
+
+def encrypt_again() -> tuple[int, int]:
+    """Encrypt all stored secrets with the present key; return how many webhooks were read, and how many not.
+
+    Those that cannot be read stay as they are.
+    """
+    read = unreadable = 0
+    for key in Webhook.objects.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            held = Webhook.objects.select_for_update(no_key=True).filter(pk=key).first()
+            if held is None:
+                continue  # it was deleted meanwhile
+            try:
+                held.secret = signing.encrypted_again(held.secret)
+                held.old_secret = held.old_secret and signing.encrypted_again(held.old_secret)
+            except signing.SecretUnreadable:
+                unreadable += 1
+                continue
+            held.save(update_fields=["secret", "old_secret"])
+            read += 1
+    return read, unreadable
 
 
 def delete(webhook: Webhook) -> None:

@@ -79,7 +79,7 @@ def _queues(command: list[str]) -> set[str]:
 
 def test_secrets_come_from_outside_and_their_absence_stops_the_start() -> None:
     for secret in ("POSTGRES_PASSWORD", "SHADOWPRICE_SECRET_KEY"):
-        uses = re.findall(r"\$\{" + secret + r"([^}]*)\}", FILE.read_text())
+        uses = re.findall(r"\$\{" + secret + r"\b(?!_)([^}]*)\}", FILE.read_text())
         assert uses
         assert all(use.startswith(":?") for use in uses)
 

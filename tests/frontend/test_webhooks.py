@@ -80,13 +80,13 @@ def test_a_webhook_that_was_switched_off_says_why(as_alice: Client, webhook: Web
     assert client.post("/admin/auctions/webhook/", chosen).status_code == 302
     assert "an operator switched it off" in as_alice.get(f"{PAGE}{webhook.pk}/").text
     text = client.get(f"/admin/auctions/webhook/{webhook.pk}/change/").text
-    assert webhook.salt not in text
+    assert webhook.secret not in text
 
 
-def test_the_record_of_changes_has_no_salt(as_alice: Client) -> None:
+def test_the_record_of_changes_has_no_secret(as_alice: Client) -> None:
     as_alice.post(PAGE, FORM)
     client = Client()
     client.force_login(make_operator())
     text = client.get("/changes.csv").text
     assert "https://example.org/hook" in text
-    assert Webhook.objects.get().salt not in text
+    assert Webhook.objects.get().secret not in text

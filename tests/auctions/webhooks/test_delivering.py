@@ -5,6 +5,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
@@ -51,6 +52,21 @@ def test_messages_arrive_signed_and_in_order(market: Market, alice: User, made: 
     assert all(verified(made.secret, headers, body) for _, headers, body in there.received)
     assert {(row.status, row.attempts, row.answer, row.problem) for row in rows} == {("delivered", 1, 204, "")}
     assert deliver() == 0
+
+
+def test_a_message_waits_while_its_secret_cannot_be_read(
+    market: Market, alice: User, made: Made, there: Receiver, settings: LazySettings, later: Any
+) -> None:
+    first, settings.SECRET_KEY = settings.SECRET_KEY, "another key"
+    submit(market, alice)
+    assert deliver() == 1
+    assert there.received == []
+    assert Delivery.objects.get().problem.startswith("the secret cannot be read")
+    settings.SECRET_KEY_FALLBACKS = [first]
+    later(BACKOFF_S[0] + 1)
+    assert deliver() == 1
+    assert all(verified(made.secret, headers, body) for _, headers, body in there.received)
+    assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
 def test_a_failed_message_is_tried_again_later_and_later_ones_wait(

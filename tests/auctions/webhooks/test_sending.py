@@ -7,13 +7,20 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
+from io import StringIO
 from threading import Thread
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from auctions.models import Webhook
+from auctions.models.webhooks import LONGEST_SECRET
 from auctions.webhooks import sending, signing
 from auctions.webhooks.hooks import Made, rotate
 from auctions.webhooks.sending import Outcome, send
@@ -51,6 +58,50 @@ def test_a_secret_is_replaced_with_an_overlap(made: Made) -> None:
         assert (verified(new.secret, headers, b"{}"), verified(made.secret, headers, b"{}")) == (True, old)
     at_once = rotate(Webhook.objects.get())
     assert not verified(new.secret, signing.signed(at_once.webhook, "msg_1", b"{}", now), b"{}")
+
+
+def test_another_secret_key_changes_no_secret(made: Made, settings: LazySettings) -> None:
+    second, now = rotate(made.webhook, overlap_s=60), timezone.now()
+    first, settings.SECRET_KEY = settings.SECRET_KEY, "another key"
+    settings.SECRET_KEY_FALLBACKS = [first]
+    for fallbacks in ([first], []):
+        settings.SECRET_KEY_FALLBACKS = fallbacks
+        headers = signing.signed(Webhook.objects.get(), "msg_1", b"{}", now)
+        assert verified(second.secret, headers, b"{}")
+        assert verified(made.secret, headers, b"{}")
+        call_command("encrypt_again", stdout=StringIO())
+    settings.SECRET_KEY = first  # which is needed no longer
+    with pytest.raises(signing.SecretUnreadable):
+        signing.signed(Webhook.objects.get(), "msg_1", b"{}", now)
+
+
+def test_secrets_of_a_lost_key_are_counted_and_stay(made: Made, settings: LazySettings) -> None:
+    stored, settings.SECRET_KEY = made.webhook.secret, "another key"
+    with pytest.raises(CommandError, match="got none for 1 webhooks"):
+        call_command("encrypt_again", stdout=StringIO())
+    assert Webhook.objects.get().secret == stored
+    new = rotate(Webhook.objects.get())
+    assert verified(new.secret, signing.signed(new.webhook, "msg_1", b"{}", timezone.now()), b"{}")
+
+
+def test_secrets_are_stored_encrypted(made: Made) -> None:
+    plain = base64.b64decode(made.secret.removeprefix(signing.PREFIX))
+    stored = Webhook.objects.get().secret
+    assert len(plain) == signing.LENGTH
+    assert len(stored) <= LONGEST_SECRET
+    assert plain not in base64.urlsafe_b64decode(stored)
+
+
+@pytest.mark.thorough
+def test_the_migration_keeps_secrets_that_were_computed(db: None, made: Made, settings: LazySettings) -> None:
+    """The functions that it runs, on rows as they were before: a salt and no ciphertext."""
+    salt, old_salt = "5a" * 32, "a5" * 32
+    Webhook.objects.update(secret=salt, old_secret=old_salt, old_until=timezone.now() + timedelta(days=1))
+    import_module("auctions.migrations.0010_stored_webhook_secrets").encrypt(apps, None)
+    headers = signing.signed(Webhook.objects.get(), "msg_1", b"{}", timezone.now())
+    for before in (salt, old_salt):
+        computed = salted_hmac("shadowprice.webhook", before, algorithm="sha256").digest()
+        assert verified(signing.PREFIX + base64.b64encode(computed).decode(), headers, b"{}")
 
 
 def test_a_message_is_posted_as_json(there: Receiver) -> None:
