@@ -13,9 +13,10 @@ from accounts.models import Scope, Token
 from accounts.tokens import digest_of, is_expired
 from cluster import clock
 from cluster.database.prepared import Prepared
+from cluster.database.waiting import without_waiting
 from cluster.operators import let_operate_nothing
 
-USE_EVERY: Final = timedelta(minutes=5)
+USE_EVERY: Final = timedelta(minutes=1)
 """Shortest time between two writes of a token's last use; a write for each request would cost more than most reads."""
 
 _TOKENS = Prepared(
@@ -50,6 +51,6 @@ def _note_use(token: Token, now: datetime) -> None:
     if token.last_used_at is None or token.last_used_at <= before:
         # Of requests at the same time the first one writes.
         unnoted = Q(last_used_at=None) | Q(last_used_at__lte=before)
-        # While another process holds the database's lock, reading goes on: a later request notes the use.
-        with suppress(OperationalError):
+        # While another process holds the database's lock, reading goes on at once: a later request notes the use.
+        with suppress(OperationalError), without_waiting():
             Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)

@@ -40,7 +40,7 @@ class Token(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
-    """The last use, up to some minutes late: see `accounts.authentication`."""
+    """The last use, up to a minute late: see `accounts.authentication`."""
 
     class Meta:
         ordering = ["-id"]

@@ -57,7 +57,7 @@ class UserTokenOut(Answer):
         allow_null=True, help_text="Time from which it is not accepted, wall clock, ISO 8601; null if it has no end."
     )
     last_used_at = serializers.DateTimeField(
-        allow_null=True, help_text="Last use, up to five minutes late, wall clock, ISO 8601; null if it was never used."
+        allow_null=True, help_text="Last use, up to a minute late, wall clock, ISO 8601; null if it was never used."
     )
 
 

@@ -1,4 +1,10 @@
-"""A transaction must not wait for anything but the database, because it would delay all others with its lock."""
+"""Waits that are not allowed.
+
+A transaction must not wait for anything but the database, because it would delay all others with its lock.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.db import connection
 
@@ -18,3 +24,17 @@ def never_in_transaction(what: str) -> None:
     # As durable transactions of Django do, leave out those that a test case opened.
     if any(not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks):
         raise WaitsInTransaction(f"{what} would be waited for within a transaction")
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Let a statement in the block fail at once (OperationalError) where SQLite would wait for its lock.
+
+    PostgreSQL locks rows, and is left as it is. No transaction may begin in the block.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    connection.ensure_connection()
+    with connection.waiting_for_lock(0.0):  # type: ignore[attr-defined]  # of `cluster.database.sqlite3`
+        yield

@@ -38,7 +38,7 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         begins = not autocommit and self.transaction_mode == "IMMEDIATE"  # others take no lock
         left_s = self._wait_for_turn() if begins else None
         try:
-            with self._waiting_for_lock(left_s):
+            with self.waiting_for_lock(left_s):
                 super().set_autocommit(autocommit, force_begin_transaction_with_broken_autocommit)
         except BaseException:
             self._transaction_ended()
@@ -55,8 +55,11 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         return max(0.0, longest_s - (monotonic() - began)) if self._turn.wait(longest_s) else None
 
     @contextmanager
-    def _waiting_for_lock(self, seconds: float | None) -> Iterator[None]:
-        """Let SQLite wait for the lock for so long in the block; None: as long as the connection says."""
+    def waiting_for_lock(self, seconds: float | None) -> Iterator[None]:
+        """Let SQLite wait for the lock for so long in the block; None: as long as the connection says.
+
+        The connection must be open.
+        """
         if seconds is None:
             yield
             return
