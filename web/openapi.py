@@ -51,7 +51,7 @@ DEMO: Final = OpenApiExample("The cluster of the demo", value="demo")
 PLACES: Final = {
     "cluster": _place("cluster", str, "Name of the cluster.", examples=[DEMO]),
     "server": _place("server", str, "Name of the server."),
-    "sequence": _place("sequence", NUMBER, "The bid's place in the queue."),
+    "sequence": _place("sequence", NUMBER, "The bid's number in its market."),
     "key": _place("key", str, "Name of the process."),
     "team": _place("team", str, "Name of the team."),
     "user": _place("user", str, "User name."),

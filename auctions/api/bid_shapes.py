@@ -169,7 +169,7 @@ class DecisionOut(_DecisionOut):
 
 
 class BidBrief(Answer):
-    sequence = number("Place in the market's queue; it names the bid.")
+    sequence = number("Number of the bid in its market, in the order of submission; it names the bid.")
     cluster = ClusterName(source="*", help_text="Name of the cluster.")
     owner = string("Name of the user who submitted the bid.", source="owner.username")
     label = string("The owner's name for the job.", blank=True)

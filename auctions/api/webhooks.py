@@ -93,7 +93,7 @@ class DeliveryOut(Answer):
         source="market.cluster.name", allow_null=True, help_text="Cluster of the bid; null for a test."
     )
     bid = serializers.IntegerField(
-        source="bid.sequence", allow_null=True, help_text="The bid's place in the queue; null for a test."
+        source="bid.sequence", allow_null=True, help_text="The bid's number in its market; null for a test."
     )
     status = serializers.ChoiceField(
         [(one.value, one.value) for one in DeliveryStatus], help_text="waiting, delivered or given_up."

@@ -1,7 +1,7 @@
 """Compare a market's record with its replay under another policy: job by job, and in total."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -211,8 +211,13 @@ def nobody(done: int, total: int) -> None:
     """Do not report progress."""
 
 
-def compare(record: Record, policy: Policy, *, since: int = 1, progress: Progress = nobody) -> Comparison:
+def compare(
+    record: Record, policy: Policy, *, since: int = 1, decided_from: int | None = None, progress: Progress = nobody
+) -> Comparison:
     """Replay a record with bids from number `since` on decided by another policy, and compare both.
+
+    With `decided_from`, these are instead the bids that were first decided in that version or later: owners take turns,
+    so their numbers may be among those of bids that were decided before.
 
     Raises
     ------
@@ -221,15 +226,18 @@ def compare(record: Record, policy: Policy, *, since: int = 1, progress: Progres
     Enough
         If `progress` raises it before any event was replayed under the other policy.
     """
-    start = record.decided_from(since)
+    start = record.decided_from(since) if decided_from is None else decided_from
     since = since if start is None else max(since, 1)
     recorded = _before(record, start, checkpoint=lambda: progress(0, 1))
-    bids = list(
-        Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
-        .select_related("owner")
-        .order_by("sequence")
-        .only("sequence", "label", "core_bid", "owner__username", "market_id")
-    )
+    if decided_from is None:
+        chosen = Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
+    else:
+        chosen = record.decided_since(decided_from)
+    columns = ("sequence", "label", "core_bid", "owner__username", "market_id")
+    bids = list(chosen.select_related("owner").order_by("sequence").only(*columns))
+    if decided_from is not None:
+        since = min((bid.sequence for bid in bids), default=since)
+    again = {str(bid.sequence) for bid in bids}
     other = recorded.fork()
     version = record.version if start is None else _replay_both(record, policy, start, (recorded, other), progress)
     for name in (str(bid.sequence) for bid in bids):
@@ -246,7 +254,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, progress: Progres
         rows=rows,
         recorded=_totals(len(bids), [row.recorded for row in rows], rows),
         other=_totals(len(bids), [row.other for row in rows], rows),
-        earlier_changed=_changed_before(recorded, other, since),
+        earlier_changed=_changed_before(recorded, other, again),
         failed_plans=other.failed_plans,
         whole=version == record.version,
     )
@@ -321,9 +329,10 @@ def _mean(numbers: Iterable[int | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _changed_before(recorded: ReplayedMarket, other: ReplayedMarket, since: int) -> int:
+def _changed_before(recorded: ReplayedMarket, other: ReplayedMarket, again: Collection[str]) -> int:
+    """Return how many jobs of other bids than these have another start, completion or end."""
     return sum(
         (a.start, a.completed, a.ended) != (b.start, b.completed, b.ended)
         for name, a in recorded.outcomes.items()
-        if int(name) < since and (b := other.outcomes.get(name)) is not None
+        if name not in again and (b := other.outcomes.get(name)) is not None
     )

@@ -60,12 +60,12 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
     except NotReady as error:
         return Preview(0, None, str(error))
     record = Record.of(market)
-    since = record.first_of_last(decisions)
-    if since is None:
+    version = record.first_of_last(decisions)
+    if version is None:
         return Preview(0, None, "Nothing was decided yet.")
-    requested = record.decisions_from(since)
+    requested = record.decided_since(version).count()
     try:
-        return Preview(requested, compare(record, policy, since=since, progress=_until(seconds)))
+        return Preview(requested, compare(record, policy, decided_from=version, progress=_until(seconds)))
     except Enough:
         return Preview(requested, None, f"The comparison was not computed within {seconds:g} s.")
     except InvalidField as error:

@@ -77,19 +77,17 @@ class Record:
         return min((version for version in (last, first) if version is not None), default=None)
 
     def first_of_last(self, decisions: int) -> int | None:
-        """Return the sequence number of the first of the last `decisions` decisions; None if nothing was decided."""
+        """Return the version of the first of the last `decisions` decisions; None if nothing was decided."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
-        last = list(found.order_by("-version").values_list("bid__sequence", "version")[:decisions])
-        if not last:
-            return None
-        sequence, version = last[-1]
-        # A bid that stood, or was quarantined and put back in the queue, was decided after later ones.
-        return max(sequence, self._sequence_at(version))
+        last = list(found.order_by("-version").values_list("version", flat=True)[:decisions])
+        return last[-1] if last else None
 
-    def decisions_from(self, sequence: int) -> int:
-        """Return the number of decided bids of that number or later."""
-        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
-        return found.filter(version__lte=self.version).count()
+    def decided_since(self, version: int) -> "QuerySet[Bid]":
+        """Return the bids whose first decision was made in this version or later."""
+        within = (version, self.version)
+        found = Q(decision__version__range=within) | Q(first_decision__version__range=within)
+        stood = FirstDecision.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        return Bid.objects.filter(found, market_id=self.market_id).exclude(pk__in=stood.values("bid_id"))
 
     def snapshots_from(self, version: int) -> Iterator[InventorySnapshot]:
         """Return the snapshot in force before this event, and all later ones."""
@@ -158,13 +156,6 @@ class Record:
         names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
         inventories = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
         return bool(names) and all(POLICIES[name].binding for name in names) and not inventories.exists()
-
-    def _sequence_at(self, version: int) -> int:
-        """Return the first number after those of all bids that were decided before this version."""
-        chosen = {"bid__market_id": self.market_id, "version__lt": version}
-        last = DecisionRecord.objects.filter(**chosen).aggregate(found=Max("bid__sequence"))["found"]
-        first = FirstDecision.objects.filter(**chosen).aggregate(found=Max("bid__sequence"))["found"]
-        return max(last or 0, first or 0) + 1
 
     def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
         """Return jobs under way then, by key in order of admission: versions of their decision and its inventory."""

@@ -1,4 +1,6 @@
-"""The decision queue: one market's waiting bids, decided one after another in the order of their sequence numbers.
+"""The decision queue: one market's waiting bids, decided one after another; owners take turns.
+
+Whose bid is next is said by `auctions/domain/turns.py`. A batch has bids of one slot of arrival.
 
 Bids that wait are decided in batches. Each batch is one transaction under the market's lock, in which every bid has its
 own decision, event, version and receipt, as if it was alone. So a bid is decided exactly once, even if a process dies,
@@ -28,6 +30,7 @@ from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState, Market
 from auctions.state import book as books
+from auctions.state import owner_turns
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
 from web import logs, tracing
@@ -45,7 +48,6 @@ LONGEST_BATCH_S: Final = 0.05
 
 _WAITING = Bid.objects.filter(state=BidState.SUBMITTED).order_by("sequence")
 _PENDING = Prepared(lambda market: _WAITING.filter(market=market).values_list("pk")[:1], int)
-_FIRST = Prepared(lambda market: _WAITING.filter(market=market)[:1], int)
 
 
 def wake(market_id: int) -> None:
@@ -82,7 +84,7 @@ def has_pending(market_id: int) -> bool:
 
 
 def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
-    """Decide the first waiting bids of the market in one transaction, or quarantine the first one.
+    """Decide the next waiting bids of the market in one transaction, or quarantine the first one.
 
     Return how many were processed. If the policy fails on a later bid, those before it are decided, and that bid is
     the first of the next batch.
@@ -92,20 +94,24 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
     laps = Laps("decide")
     with locked_market(market_id) as market:
         laps.lap("lock")
-        bids = list(_WAITING.filter(market=market_id)[:at_most])
+        queue = owner_turns.checkout(market)
+        bids = queue.next_bids(market, at_most=at_most)
         if not bids:
             return 0
         version, moment = market.ledger_version, market_time(market)
         book = caught_up(market, moment, teams=[bid.team_id for bid in bids])
         laps.lap("book")
         priced: list[tuple[int, int]] = []
-        decided, failed = _decide(market, bids, book, moment, laps, priced)
+        versions, failed = _decide(market, bids, book, moment, laps, priced)
+        decided = len(versions)
         if decided == 0:
             transaction.set_rollback(True)
         else:
+            queue.take(market, list(zip(bids, versions, strict=False)))
             save_counters(market)
             laps.lap("write")
     laps.lap("commit")
+    owner_turns.store(market, queue)
     laps.count(policy=book.policy.name)
     _trace(market, bids[:decided], laps, priced)
     if failed is None:
@@ -127,15 +133,17 @@ def _decide(
     moment: MarketTime,
     laps: Laps,
     priced: list[tuple[int, int]],
-) -> tuple[int, PolicyFailed | None]:
-    """Decide bids in order and write their outcomes; return how many, and the error if the policy failed on the next.
+) -> tuple[list[int], PolicyFailed | None]:
+    """Decide bids in order and write their outcomes; return the versions of their events.
+
+    If the policy failed on the next bid, return its error, too.
 
     Begin and end of the policy's work on each bid, nanoseconds of the wall clock, are added to `priced`.
     After an error the book must not be used any more. No more bids are decided once this took `LONGEST_BATCH_S`.
     """
     credits = team_credits.locked([bid.team_id for bid in bids], moment)
     until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment, credits)
-    decided, failed = 0, None
+    versions, failed = list[int](), None
     for bid in bids:
         try:
             with logs.named(market=market.cluster.name, bid=bid.sequence):
@@ -153,12 +161,12 @@ def _decide(
             made.add(bid, one)
         else:
             made.add_standing(bid, one, until=stands_until, rule=RULE.to_json())
-        decided += 1
+        versions.append(market.version)
         if perf_counter() > until:
             break
     laps.lap("policy")
     made.write()
-    return decided, failed
+    return versions, failed
 
 
 def _trace(market: Market, bids: Sequence[Bid], laps: Laps, priced: Sequence[tuple[int, int]]) -> None:
@@ -176,10 +184,14 @@ def _trace(market: Market, bids: Sequence[Bid], laps: Laps, priced: Sequence[tup
 def _quarantine(bid: Bid, book: LiveBook, failed: PolicyFailed, *, version: int) -> None:
     """Quarantine a bid in a transaction of its own: what was written before its policy failed belongs to no event.
 
-    Nothing happens if the bid was withdrawn since, or if the market has changed: then it is decided again.
+    Nothing happens if the bid was withdrawn since, if another one is next, or if the market has changed: then it is
+    decided again.
     """
     with locked_market(bid.market_id) as market:
-        first = _FIRST.first(market.pk)
-        if first is not None and first.pk == bid.pk and market.ledger_version == version:
-            outcomes.quarantine(market, first, book, market_time(market), failed)
-            save_counters(market)
+        queue = owner_turns.checkout(market)
+        for first in queue.next_bids(market, at_most=1):
+            if first.pk == bid.pk and market.ledger_version == version:
+                outcomes.quarantine(market, first, book, market_time(market), failed)
+                queue.take(market, [(first, market.version)])
+                save_counters(market)
+    owner_turns.store(market, queue)

@@ -1,4 +1,4 @@
-"""Submit a bid, which stores it with its place in the queue, or request a quote for it."""
+"""Submit a bid, which stores it with its number, or request a quote for it."""
 
 import logging
 from collections.abc import Callable, Sequence

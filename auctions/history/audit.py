@@ -34,6 +34,7 @@ def _of_grants(check: Callable[[Market, Mapping[int, Grant]], Iterable[str]]) ->
 CHECKS: dict[str, Check] = {
     "events are contiguous": _of_rows(audit_rows.events_contiguous),
     "sequence numbers have no gaps": _of_rows(audit_rows.sequence_without_gaps),
+    "owners take turns in the decision queue": lambda seen: seen.turns.found(),
     "every bid is accounted for": _of_rows(audit_rows.bids_accounted_for),
     "bids are what was sent": _of_rows(audit_history.bids_as_sent),
     "states are what events made them": lambda seen: seen.states.found(),

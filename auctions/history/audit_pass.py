@@ -7,6 +7,7 @@ from auctions.history.audit_history import RecordedStates
 from auctions.history.audit_publications import Publications
 from auctions.history.audit_replay import ReplayedRecord
 from auctions.history.audit_standing import StandingTurns
+from auctions.history.audit_turns import DecisionOrder
 from auctions.history.grants_of_events import GrantsOfEvents
 from auctions.history.recorded import pages_of_events
 from auctions.history.replay import UNREADABLE
@@ -72,9 +73,10 @@ class EventPass:
         self.grants = Reading(GrantsOfEvents)
         self.states = Reading(lambda: RecordedStates(market, lambda: self.grants.reader))
         self.standing = Reading(lambda: StandingTurns(market))
+        self.turns = Reading(lambda: DecisionOrder(market))
         self.publications = Reading(lambda: Publications(market))
         self.replay = Reading(lambda: ReplayedRecord(market))
-        readings = (self.grants, self.states, self.standing, self.publications, self.replay)
+        readings = (self.grants, self.states, self.standing, self.turns, self.publications, self.replay)
         read = 0
         for page in pages_of_events(market):
             for event in page:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from heapq import heappop, heappush
 
 from django.db.models import Count, F, Q, Sum
 
@@ -61,52 +60,17 @@ def events_contiguous(market: Market) -> list[str]:
 
 
 def sequence_without_gaps(market: Market) -> list[str]:
-    """Check that sequence numbers are 1, 2, ..., submitted in that order, and the first waiting bid is next."""
+    """Check that sequence numbers are 1, 2, ..., submitted in that order."""
     numbers = list(Bid.objects.filter(market=market).order_by("sequence").values_list("sequence", flat=True))
     problems = [f"bid {n} is missing" for n in sorted(set(range(1, market.submitted + 1)) - set(numbers))]
     problems += [f"bid {n} was never given out" for n in numbers if n > market.submitted]
-    events = Event.objects.filter(market=market, bid__isnull=False).order_by("version")
-    last, waiting, stood = 0, _Waiting(), set()
-    for kind, number in events.values_list("kind", "bid__sequence"):
-        if kind == EventKind.SUBMITTED and number <= last:
+    events = Event.objects.filter(market=market, kind=EventKind.SUBMITTED).order_by("version")
+    last = 0
+    for number in events.values_list("bid__sequence", flat=True):
+        if number <= last:
             problems.append(f"bid {number} was submitted after bid {last}")
-        if number in stood:
-            continue  # it has left the queue for ever
-        if kind == EventKind.STANDING:
-            stood.add(number)
-        if kind in (EventKind.SUBMITTED, EventKind.RETRIED):
-            last = max(last, number)
-            waiting.add(number)
-        elif kind == EventKind.WITHDRAWN:
-            waiting.remove(number)
-        elif kind in (EventKind.STANDING, EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED):
-            first = waiting.first()
-            if first is not None and first < number:
-                problems.append(f"bid {number} was taken from the queue before bid {first}")
-            waiting.remove(number)
+        last = max(last, number)
     return problems
-
-
-class _Waiting:
-    """Sequence numbers of the bids that wait."""
-
-    def __init__(self) -> None:
-        self._heap: list[int] = []
-        self._gone: Counter[int] = Counter()
-
-    def add(self, number: int) -> None:
-        """Add a bid that waits, perhaps again."""
-        heappush(self._heap, number)
-
-    def remove(self, number: int) -> None:
-        """Remove a bid that no longer waits."""
-        self._gone[number] += 1
-
-    def first(self) -> int | None:
-        """Return the smallest number; None if no bid waits."""
-        while self._heap and self._gone[self._heap[0]]:
-            self._gone[heappop(self._heap)] -= 1
-        return self._heap[0] if self._heap else None
 
 
 def bids_accounted_for(market: Market) -> list[str]:

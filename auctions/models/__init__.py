@@ -41,6 +41,7 @@ from auctions.models.market import (
     PolicyVersion,
 )
 from auctions.models.prices_and_bounds import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
+from auctions.models.turns import OwnerTurn
 from auctions.models.webhooks import Delivery, DeliveryStatus, Webhook, WebhookCursor
 from auctions.models.workers import WorkerSign
 
@@ -72,6 +73,7 @@ __all__ = [
     "Market",
     "Outage",
     "OutageKind",
+    "OwnerTurn",
     "Payment",
     "PlanChange",
     "PolicyError",

@@ -36,6 +36,9 @@ class Market(models.Model):
         default=0, editable=False, help_text="Number of the policy version in force."
     )
     is_open = models.BooleanField(default=True, help_text="A closed market accepts no bids.")
+    turns_from = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version after which owners take turns; before, bids were in order."
+    )
     planning_failed = models.BooleanField(
         default=False, editable=False, help_text="Whether the policy failed when it last planned jobs."
     )
@@ -109,7 +112,7 @@ TERMINAL: Final = frozenset(
 
 
 class Bid(models.Model):
-    """A request to train one job. `sequence` is its place in the decision queue, assigned under the market's lock."""
+    """A request to train one job. `sequence` is the order of submission, assigned under the market's lock."""
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="bids", db_index=False)
     """It has no index of its own: those of `Meta` begin with it."""

@@ -390,7 +390,7 @@ def test_a_bid_decided_out_of_turn_is_found(faulty: Market, alice: User) -> None
     Bid.objects.filter(pk=bids[0].pk).update(state="submitted")
     rows = {f.check: f.rows for f in audit_market(faulty) if not f.passed}
     assert rows == {
-        "sequence numbers have no gaps": (
+        "owners take turns in the decision queue": (
             "bid 2 was taken from the queue before bid 1",
             "bid 3 was taken from the queue before bid 1",
         )

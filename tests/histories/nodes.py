@@ -9,12 +9,13 @@ from auctions.domain import waking
 from auctions.engine import intake, waiting_bids
 from auctions.readings import publications
 from auctions.runtime import stay
-from auctions.state import book
+from auctions.state import book, owner_turns
 from auctions.state.recent import Recent
 
 MEMORY: Final[tuple[tuple[Any, str, Callable[[], Any]], ...]] = (
     (book, "_books", dict),
     (book, "_shelves", dict),
+    (owner_turns, "_queues", dict),
     (intake, "_terms", lambda: Recent(100)),
     (intake, "_lines", dict),
     (waiting_bids, "_decided", lambda: Recent(100)),

@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,15 +86,15 @@ class Installation:
 
 
 @contextmanager
-def larger(*, options: Sequence[str] = ()) -> Iterator[Installation]:
-    """PostgreSQL with further options, Redis and, once started, the other services of the compose file."""
+def larger(*, options: Sequence[str] = (), without: Collection[str] = ()) -> Iterator[Installation]:
+    """PostgreSQL with further options, Redis and, once started, the services of the compose file but for some."""
     with ExitStack() as started:
         folder, shared = (Path(started.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
         database = started.enter_context(postgres(shared=shared, options=(*DURABLE, *options)))
         broker = started.enter_context(redis())
         address = f"{database.url.rpartition('/')[0]}/tables"
         env = python_env(folder, DATABASE_URL=address, REDIS_URL=broker.url, SHADOWPRICE_SECRET_KEY="only under load")
-        services = tuple(name for name in SERVICES if name not in SERVERS)
+        services = tuple(name for name in SERVICES if name not in (*SERVERS, *without))
         yield Installation(env, services, started, {"PostgreSQL": database, "Redis": broker})
 
 

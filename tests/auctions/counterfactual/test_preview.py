@@ -14,7 +14,7 @@ from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Market, PolicyVersion
 from scheduling.registry import make_policy
-from tests.auctions.worlds import PRICED, make_cluster, make_operator, submit
+from tests.auctions.worlds import PRICED, make_cluster, make_operator, make_user, submit
 
 FIFO = make_policy("fifo", {})
 
@@ -32,6 +32,18 @@ def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Mar
     assert preview(busy, FIFO).words == "This would have changed 5 of the last 5 decisions."
     assert preview(busy, FIFO, decisions=2).words == "This would have changed 2 of the last 2 decisions."
     assert preview(busy, make_policy("dps", dict(PRICED))).words == "This would have changed 0 of the last 5 decisions."
+
+
+def test_the_last_decisions_are_on_bids_with_smaller_numbers_if_another_owner_had_a_turn_between(
+    market: Market, alice: User
+) -> None:
+    for who in [alice] * 5 + [make_user("bob")]:
+        submit(market, who, 0.0001)
+    decision_queue.process_pending(market.pk)
+    found = preview(market, FIFO, decisions=3).comparison
+    assert found is not None
+    assert [row.sequence for row in found.rows] == [3, 4, 5]
+    assert (found.decided, found.changed, found.since) == (3, 3, 3)
 
 
 def test_it_says_so_when_there_is_no_time(busy: Market) -> None:

@@ -1,0 +1,65 @@
+"""Check in which order bids were taken from the decision queue.
+
+Submissions, withdrawals and decisions are events under one lock. So it is known which bids waited at each decision, and
+the rule of `auctions.domain.turns` says which one was next: nothing is left to a clock.
+"""
+
+from collections.abc import Iterator
+
+from auctions.domain.turns import Turns, WaitingBid, queue_owner
+from auctions.models import Event, EventKind, Market, OwnerTurn
+from auctions.state.owner_turns import TAKES
+
+
+class DecisionOrder:
+    """The decision queue after the events so far.
+
+    Up to the version `turns_from` bids were decided in the order of submission, as in markets that are older than turns
+    of owners. That is the rule for bids of one slot and one owner.
+    """
+
+    def __init__(self, market: Market) -> None:
+        self._market = market
+        self._stood: set[int] = set()
+        """Numbers of the bids that have left the queue for ever, since they stood."""
+        self._turns = Turns()
+        self._waiting: dict[int, WaitingBid] = {}
+
+    def take(self, event: Event) -> Iterator[str]:
+        """Apply one event; yield what is wrong with it."""
+        if event.version == self._market.turns_from + 1:
+            self._turns = Turns()
+            for bid in self._waiting.values():
+                self._turns.add(bid)
+        if event.bid is None or event.bid.sequence in self._stood:
+            return
+        number = event.bid.sequence
+        if event.kind in (EventKind.SUBMITTED, EventKind.RETRIED):
+            owner = queue_owner(user=event.bid.owner_id, team=event.bid.team_id)
+            bid = self._waiting[number] = WaitingBid(number, event.bid.arrival_slot, owner)
+            self._turns.add(bid if event.version > self._market.turns_from else WaitingBid(number, 0, 0))
+        elif event.kind == EventKind.WITHDRAWN:
+            self._waiting.pop(number, None)
+            self._turns.remove(number)
+        elif event.kind in TAKES:
+            yield from self._leaves(event, number)
+        if event.kind == EventKind.STANDING:
+            self._stood.add(number)
+
+    def _leaves(self, event: Event, number: int) -> Iterator[str]:
+        first = self._turns.first()
+        if self._waiting.pop(number, None) is None:
+            yield f"bid {number} was taken from the queue (version {event.version}), where it did not wait"
+            return
+        if first is not None and first.number != number:
+            yield f"bid {number} was taken from the queue before bid {first.number}"
+        self._turns.take(number, version=event.version)
+
+    def finish(self) -> Iterator[str]:
+        """Compare the last turns with the rows."""
+        rows = dict(OwnerTurn.objects.filter(market=self._market).values_list("owner", "version"))
+        for owner in sorted(rows.keys() | self._turns.last):
+            row, last = rows.get(owner), self._turns.last.get(owner)
+            if row != last:
+                who = f"user {owner}" if owner > 0 else f"team {-owner}"
+                yield f"the last turn of {who} is version {row} by its row, {last} by the events"
