@@ -347,6 +347,16 @@ METRICS_TOKEN = secret("SHADOWPRICE_METRICS_TOKEN")
 LEAST_FREE_MB = float(os.environ.get("SHADOWPRICE_LEAST_FREE_MB", "200"))
 """Free space on a disk of this host below which `/readyz` reports the disk as full."""
 
+OPEN_WORK: dict[str, int] = {
+    "plans": int(os.environ.get("SHADOWPRICE_OPEN_PLANS", "50")),
+    "plan_runs": int(os.environ.get("SHADOWPRICE_OPEN_PLAN_RUNS", "3")),
+    "counterfactuals": int(os.environ.get("SHADOWPRICE_OPEN_COUNTERFACTUALS", "20")),
+    "runs": int(os.environ.get("SHADOWPRICE_OPEN_RUNS", "1000")),
+}
+"""Largest number of each kind of background job of one user that wait or are computed."""
+OPEN_WORK_OF_TEAM = int(os.environ.get("SHADOWPRICE_OPEN_WORK_OF_TEAM", "3"))
+"""How many times as many the members of one team may have together."""
+
 PLANS_AT_ONCE = 1 if EMBEDDED else None
 """Number of plans that are computed at a time; None for the number of their workers."""
 RUNS_AT_ONCE = 2 if EMBEDDED else None

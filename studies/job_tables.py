@@ -9,6 +9,7 @@ from studies.models import Counterfactual, Plan, PlanRun, Run
 
 PLANS: Final = JobTable(
     model=Plan,
+    quota="plans",
     word="Plan",
     task="studies.tasks.compute_plans",
     queue="plans",
@@ -18,6 +19,7 @@ PLANS: Final = JobTable(
 )
 PLAN_RUNS: Final = JobTable(
     model=PlanRun,
+    quota="plan_runs",
     word="Run of a plan",
     task="studies.tasks.compute_plan_runs",
     queue="plans",
@@ -28,6 +30,7 @@ PLAN_RUNS: Final = JobTable(
 )
 COUNTERFACTUALS: Final = JobTable(
     model=Counterfactual,
+    quota="counterfactuals",
     word="Counterfactual",
     task="studies.tasks.compute_counterfactuals",
     queue="plans",
@@ -37,6 +40,7 @@ COUNTERFACTUALS: Final = JobTable(
 )
 RUNS: Final = JobTable(
     model=Run,
+    quota="runs",
     word="Run",
     task="studies.tasks.compute_runs",
     queue="runs",

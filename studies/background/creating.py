@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from accounts.models import Membership, Team
 from auctions.domain.bid_conversion import check_finite
 from auctions.domain.errors import KeyReused, QuotaReached
 from scheduling.model.decision import canonical
@@ -20,27 +22,37 @@ Row = TypeVar("Row", bound=Requestable)
 
 
 class TooManyOpen(QuotaReached):
-    """Raised when an owner would have too many queued or running jobs of one kind."""
+    """Raised when an owner, or the owner's team, would have too many queued or running jobs of one kind."""
 
 
 @contextmanager
-def creating(table: JobTable[Any], owner: User, *, count: int, most: int) -> Iterator[None]:
+def creating(table: JobTable[Any], owner: User, *, count: int) -> Iterator[None]:
     """Open a transaction in which `count` jobs are created, and wake a worker after its commit.
 
-    Requests of one owner wait for each other, so that each of them counts all open jobs.
+    Requests of one owner, and of one team, wait for each other, so that each of them counts all open jobs.
 
     Raises
     ------
     TooManyOpen
-        If the owner would have more than `most` open jobs.
+        If the owner would have more open jobs than `settings.OPEN_WORK` says, or the owner's team more than
+        `settings.OPEN_WORK_OF_TEAM` times as many.
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
-        open_jobs = table.rows.filter(**{table.owner: owner}, state__in=OPEN).count()
-        if open_jobs + count > most:
-            raise TooManyOpen(f"{open_jobs} {table.plural} of yours wait or are computed; at most {most} may.")
+        most: int = settings.OPEN_WORK[table.quota]
+        _check(table, {table.owner: owner.pk}, count, most, of="yours")
+        team = Membership.objects.filter(user=owner.pk).values_list("team", flat=True).first()
+        if team is not None:
+            Team.objects.select_for_update(no_key=True).get(pk=team)
+            _check(table, {table.team: team}, count, most * settings.OPEN_WORK_OF_TEAM, of="your team")
         yield
         table.wake()
+
+
+def _check(table: JobTable[Any], whose: Json, count: int, most: int, *, of: str) -> None:
+    open_jobs = table.rows.filter(**whose, state__in=OPEN).count()
+    if open_jobs + count > most:
+        raise TooManyOpen(f"{open_jobs} {table.plural} of {of} wait or are computed; at most {most} may.")
 
 
 @dataclass(frozen=True)

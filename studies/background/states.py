@@ -9,7 +9,8 @@ While the database is busy, progress is skipped and results wait.
 """
 
 import logging
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic, sleep
@@ -42,6 +43,8 @@ class JobTable(Generic[Row]):
     """One table of background jobs."""
 
     model: type[Row]
+    quota: str
+    """Key of `settings.OPEN_WORK` that says how many rows of one owner may be open."""
     word: str
     """The word for a row in messages."""
     task: str
@@ -55,7 +58,7 @@ class JobTable(Generic[Row]):
     at_once: Callable[[], int | None]
     """Return how many rows may be computed at the same time; None: as many as there are workers."""
     owner: str = "owner"
-    """Field path from a row to its owner: owners take turns."""
+    """Field path from a row to its owner: teams and users without a team take turns, and members of a team do."""
 
     @property
     def plural(self) -> str:
@@ -66,6 +69,11 @@ class JobTable(Generic[Row]):
     def wake(self) -> None:
         """Wake a worker after the open transaction is committed."""
         waking.wake(self.task, queue=self.queue)
+
+    @property
+    def team(self) -> str:
+        """Field path from a row to the team of its owner."""
+        return f"{self.owner}__membership__team"
 
     @property
     def rows(self) -> "QuerySet[Row]":
@@ -125,22 +133,36 @@ def _begin_first(table: JobTable[Row], rows: "QuerySet[Row]", moment: datetime) 
 def place_of(table: JobTable[Row], rows: "QuerySet[Row]") -> int | None:
     """Return the queue place, from 1, of the first queued row among these rows of one owner; None if none is queued.
 
-    The count assumes that one worker starts all rows that wait now, one row of each owner in each round.
+    The count assumes that one worker starts all rows that wait now, one row of each team, or user without a team, in
+    each round.
     """
     first = rows.filter(state=JobState.QUEUED).order_by("pk").values_list("pk", table.owner).first()
     if first is None:
         return None
     pk, owner = first
-    moment = now()
-    waiting = _to_do(table, moment)
-    turns = {owner: i for i, owner in enumerate(_owners_in_turn(table, moment))}
-    before = waiting.filter(**{table.owner: owner}, pk__lt=pk).count()
-    place = before + 1
-    for other, count in waiting.order_by().values_list(table.owner).annotate(n=Count("pk")):
-        if other != owner:
-            is_earlier = turns.get(other, len(turns)) < turns.get(owner, len(turns))
-            place += min(count, before + is_earlier)
-    return place
+    waiting = _to_do(table, now())
+    counts = dict(waiting.order_by().values_list(table.owner).annotate(n=Count("pk")))
+    groups = _groups_in_turn(table, now())
+    own = next((group for group in groups if owner in group), [owner])
+    before = _before(
+        waiting.filter(**{table.owner: owner}, pk__lt=pk).count(), owner, {one: counts.get(one, 0) for one in own}
+    )
+    sizes = {group[0]: sum(counts.get(one, 0) for one in group) for group in groups}
+    return 1 + _before(before, own[0], sizes)
+
+
+def _before(own: int, who: int, waiting: Mapping[int, int]) -> int:
+    """Return how many rows start before a row that has `own` rows of its own line before it.
+
+    `waiting` has the number of rows of each line that takes turns, in the order of their turns.
+    """
+    earlier, total = True, own
+    for line, count in waiting.items():
+        if line == who:
+            earlier = False
+        else:
+            total += min(count, own + earlier)
+    return total
 
 
 def place_of_row(table: JobTable[Row], row: Row) -> int | None:
@@ -252,16 +274,62 @@ def _to_do(table: JobTable[Row], moment: datetime) -> "QuerySet[Row]":
 
 
 def _owners_in_turn(table: JobTable[Row], moment: datetime) -> list[int]:
-    """Order owners by the number of their running rows, fewest first; of equals the one served longest ago first."""
-    asking = dict(_to_do(table, moment).order_by().values_list(table.owner).annotate(first=Min("pk")))
-    served = table.rows.filter(**{f"{table.owner}__in": list(asking)}).order_by().values_list(table.owner)
-    keys = {
-        owner: (running, last is not None, last, asking[owner])
-        for owner, running, last in served.annotate(
-            running=Count("pk", filter=worker_alive(moment)), last=Max("started_at")
-        )
-    }
-    return sorted(asking, key=lambda owner: keys[owner])
+    """Return owners of rows that can start, in the order of their turns."""
+    return [owner for group in _groups_in_turn(table, moment) for owner in group]
+
+
+def _groups_in_turn(table: JobTable[Row], moment: datetime) -> list[list[int]]:
+    """Return the teams, and users without a team, in the order of their turns; of each its members, in that of theirs.
+
+    Those with the fewest running rows come first; of equals the one served longest ago. Only members whose rows can
+    start are returned.
+    """
+    asking = _to_do(table, moment).order_by().values_list(table.owner, table.team)
+    first: dict[int, int] = {}
+    group_of: dict[int, int] = {}
+    for owner, team, pk in asking.annotate(first=Min("pk")):
+        first[owner], group_of[owner] = pk, owner if team is None else -team
+    served = table.rows.filter(
+        Q(**{f"{table.owner}__in": list(first)}) | Q(**{f"{table.team}__in": [-g for g in group_of.values() if g < 0]})
+    )
+    alike: dict[int, list[_Served]] = defaultdict(list)
+    """Of each group, what was served to its members, also to those who ask for nothing."""
+    of: dict[int, _Served] = {}
+    rows = served.order_by().values_list(table.owner, table.team)
+    for owner, team, running, last in rows.annotate(
+        running=Count("pk", filter=worker_alive(moment)), last=Max("started_at")
+    ):
+        of[owner] = _Served(running, last)
+        alike[owner if team is None else -team].append(of[owner])
+    groups: dict[int, list[int]] = defaultdict(list)
+    for owner in sorted(first, key=lambda owner: (of[owner].key, first[owner])):
+        groups[group_of[owner]].append(owner)
+    return sorted(
+        groups.values(),
+        key=lambda group: (_Served.together(alike[group_of[group[0]]]).key, min(first[one] for one in group)),
+    )
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What was served to one owner, or to several."""
+
+    running: int
+    """Rows that are computed."""
+    last: datetime | None
+    """When a row was last begun."""
+
+    @classmethod
+    def together(cls, parts: "Iterable[_Served]") -> "_Served":
+        """Return what was served to all of these."""
+        parts = list(parts)
+        begun = [one.last for one in parts if one.last is not None]
+        return cls(sum(one.running for one in parts), max(begun, default=None))
+
+    @property
+    def key(self) -> tuple[int, bool, float]:
+        """The smallest comes first."""
+        return self.running, self.last is not None, 0.0 if self.last is None else self.last.timestamp()
 
 
 def _write(row: BackgroundJob, state: JobState, **fields: Any) -> None:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields have help texts)
 from dataclasses import dataclass
-from typing import Final
 
 from django.contrib.auth.models import User
 
@@ -19,9 +18,6 @@ from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.fields import Integer
 from web.schema import Schema, refused
-
-MOST_OPEN: Final = 20
-"""Largest number of counterfactuals of one owner that have not ended."""
 
 
 class CounterfactualIn(Schema):
@@ -61,7 +57,7 @@ def create(owner: User, market: Market, request: CounterfactualRequest, key: Ide
     InvalidField
         Naming `policy`, if that cannot run on the servers that the market had from then on.
     """
-    with creating(COUNTERFACTUALS, owner, count=1, most=MOST_OPEN):
+    with creating(COUNTERFACTUALS, owner, count=1):
         record = Record.of(market)
         _check_servers(record, request)
         return Counterfactual.objects.create(

@@ -1,7 +1,5 @@
 """Create, rerun, cancel and delete experiments."""
 
-from typing import Final
-
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -15,9 +13,6 @@ from studies.background.creating import NO_KEY, IdempotencyKey, creating
 from studies.experiments.request import ExperimentRequest
 from studies.job_tables import RUNS
 from studies.models import Experiment, Run, Trace
-
-MOST_OPEN: Final = 1000
-"""Largest number of runs of one owner that have not ended."""
 
 
 def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY) -> Experiment:
@@ -34,7 +29,7 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
         check_cluster(owner, workload.get("cluster"), f"workloads[{i}].cluster")
     read = {trace.pk for trace in request.traces}
     cells = _cells(request.document)
-    with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):
+    with creating(RUNS, owner, count=len(cells)):
         # Lock in order, so that two requests cannot deadlock; deleting a trace locks it, too.
         there = set(Trace.objects.select_for_update().filter(pk__in=read).order_by("pk").values_list("pk", flat=True))
         if there != read:
@@ -63,7 +58,7 @@ def rerun(owner: User, experiment: Experiment) -> Experiment:
         If the experiment was deleted since it was looked up.
     """
     cells = _cells(experiment.matrix)
-    with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):
+    with creating(RUNS, owner, count=len(cells)):
         # The original must exist at the commit. A trace stays while an experiment reads it.
         numbers = [experiment.pk, *([] if experiment.rerun_of_id is None else [experiment.rerun_of_id])]
         there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}

@@ -5,11 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from accounts import teams
+from accounts.models import Role
 from auctions.models import Market
 from scheduling.registry import make_policy
 from studies.background import dead_workers, states
@@ -20,7 +23,6 @@ from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.job_tables import COUNTERFACTUALS, PLANS, RUNS
 from studies.models import Counterfactual, Plan, Run, Trace
-from studies.split_learning.plans.submission import MOST_OPEN
 from tests.auctions.worlds import make_market, make_operator, make_user
 from tests.rest import client_of, nobody_asked_before
 from tests.studies.plans.conftest import submitted as submit_plan
@@ -59,6 +61,13 @@ def ask(kind: JobTable[Any], owner: User, count: int) -> None:
             create_counterfactual(owner, Market.objects.get(), CounterfactualRequest(make_policy("fifo", {})))
 
 
+def join(name: str, *members: User) -> None:
+    """Make a team of these users."""
+    team = teams.create_team(name, name.title())
+    for member in members:
+        teams.add_member(team, member, Role.BIDDER)
+
+
 def owner_of(attempt: Attempt[Any] | None) -> str:
     assert attempt is not None
     row = attempt.row.get()
@@ -85,7 +94,7 @@ def test_after_twenty_of_one_owner_another_owners_work_is_next(market: Market, k
 
 def test_after_fifty_plans_of_one_owner_another_owners_plan_is_next(db: None) -> None:
     alice, bob = make_user("alice"), make_user("bob")
-    ask(PLANS, alice, MOST_OPEN)
+    ask(PLANS, alice, settings.OPEN_WORK["plans"])
     assert serve(PLANS) == "alice"
     ask(PLANS, bob, 1)
     assert serve(PLANS) == "bob"
@@ -131,8 +140,32 @@ def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_the_reported_place_is_when_it_is_served(market: Market, kind: JobTable[Any]) -> None:
+def test_teams_take_turns_and_within_a_team_its_members(market: Market, kind: JobTable[Any]) -> None:
+    alice, bob, carol = (make_operator(name) for name in ("alice", "bob", "carol"))
+    join("vision", alice, bob)
+    for owner, count in ((alice, 4), (bob, 2), (carol, 3)):
+        ask(kind, owner, count)
+    served = [serve(kind) for _ in range(9)]
+    assert served == ["alice", "carol", "bob", "carol", "alice", "carol", "bob", "alice", "alice"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_what_a_member_has_running_counts_for_the_team(market: Market, kind: JobTable[Any]) -> None:
+    alice, bob, carol = (make_operator(name) for name in ("alice", "bob", "carol"))
+    join("vision", alice, bob)
+    ask(kind, alice, 1)
+    assert owner_of(states.claim_next(kind)) == "alice"
+    ask(kind, bob, 1)
+    ask(kind, carol, 2)
+    assert [owner_of(states.claim_next(kind)) for _ in range(3)] == ["carol", "bob", "carol"]
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_the_reported_place_is_when_it_is_served(market: Market, kind: JobTable[Any], is_team: bool) -> None:
     owners = [make_operator(name) for name in ("alice", "bob", "carol")]
+    if is_team:
+        join("vision", *owners[:2])
     for owner, count in zip(owners, (5, 2, 3), strict=True):
         ask(kind, owner, count)
     serve(kind)
@@ -174,17 +207,17 @@ def test_rest_and_pages_report_the_place_in_the_queue(
 @pytest.mark.parametrize(
     ("path", "body", "quota", "word"),
     [
-        ("/api/v1/plans", tiny(), "studies.split_learning.plans.submission.MOST_OPEN", "plans"),
+        ("/api/v1/plans", tiny(), "plans", "plans"),
         (
             "/api/v1/clusters/lab/counterfactuals",
             {"policy": "fifo"},
-            "studies.counterfactuals.requests.MOST_OPEN",
+            "counterfactuals",
             "counterfactuals",
         ),
         (
             "/api/v1/experiments",
             {"workloads": [{"generator": "dps"}], "policies": [{"name": "fifo"}], "bound": False},
-            "studies.experiments.requests.MOST_OPEN",
+            "runs",
             "runs",
         ),
     ],
@@ -199,7 +232,7 @@ def test_too_much_waiting_work_of_one_owner_is_refused_with_429(
     quota: str,
     word: str,
 ) -> None:
-    monkeypatch.setattr(quota, 1)
+    monkeypatch.setitem(settings.OPEN_WORK, quota, 1)
     api, other = client_of(make_operator("alice")), client_of(make_operator("bob"))
     assert api.post(path, body, format="json").status_code == 202
     refusal = api.post(path, body, format="json")
@@ -208,3 +241,22 @@ def test_too_much_waiting_work_of_one_owner_is_refused_with_429(
     assert refusal["Content-Type"] == "application/problem+json"
     assert f"1 {word} of yours wait" in refusal.json()["detail"]
     assert other.post(path, body, format="json").status_code == 202, "the quota is each owner's own"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/v1/plans", tiny()), ("/api/v1/clusters/lab/counterfactuals", {"policy": "fifo"})]
+)
+def test_too_much_waiting_work_of_one_team_is_refused_with_429(
+    market: Market, client_of: Callable[[User], APIClient], monkeypatch: pytest.MonkeyPatch, path: str, body: Any
+) -> None:
+    word = path.rpartition("/")[2]
+    monkeypatch.setitem(settings.OPEN_WORK, word, 2)
+    monkeypatch.setattr(settings, "OPEN_WORK_OF_TEAM", 1)
+    alice, bob, carol = (make_operator(name) for name in ("alice", "bob", "carol"))
+    join("vision", alice, bob)
+    for who in (alice, bob):
+        assert client_of(who).post(path, body, format="json").status_code == 202
+    refusal = client_of(bob).post(path, body, format="json")
+    assert refusal.status_code == 429
+    assert refusal.json()["detail"] == f"2 {word} of your team wait or are computed; at most 2 may."
+    assert client_of(carol).post(path, body, format="json").status_code == 202, "carol is in no team"

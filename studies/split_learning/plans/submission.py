@@ -24,8 +24,6 @@ from studies.split_learning.plans.plan_request import PlanRequest, at_slot
 from studies.split_learning.plans.readings import result_in
 from studies.split_learning.schemas.instance import LONGEST_SLOT_MS
 
-MOST_OPEN: Final = 50
-"""Largest number of plans of one owner that have not ended."""
 SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 """Slot lengths to compare, as multiples of the plan's own."""
 
@@ -135,7 +133,7 @@ def _store(
     comparison: ComparisonKind,
     key: IdempotencyKey = NO_KEY,
 ) -> list[Plan]:
-    with _locked(owner, of), creating(PLANS, owner, count=len(submitted), most=MOST_OPEN):
+    with _locked(owner, of), creating(PLANS, owner, count=len(submitted)):
         moment = now()
         return [
             Plan.objects.create(

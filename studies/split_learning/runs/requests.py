@@ -21,8 +21,6 @@ from studies.split_learning.schemas.request import ClusterName
 from web.fields import Integer, Number
 from web.schema import Schema
 
-MOST_OPEN: Final = 3
-"""Largest number of runs of one owner that have not ended."""
 LONGEST_S: Final = 600.0
 """Longest planned time of all batches of a run together, seconds."""
 LEAST_SLOT_S: Final = 0.001
@@ -85,7 +83,7 @@ def submit_run(owner: User, plan: Plan, request: PlanRunRequest, key: Idempotenc
         raise InvalidField(
             "batches", f"expected batches that take at most {LONGEST_S:g} s by the plan, got {planned_s:,.1f} s"
         )
-    with creating(PLAN_RUNS, owner, count=1, most=MOST_OPEN):
+    with creating(PLAN_RUNS, owner, count=1):
         return PlanRun.objects.create(
             owner=owner,
             plan=plan,

@@ -138,10 +138,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     for _ in range(2):
         create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))
     compute_runs_here(most=2)  # those of the first
-    monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.split_learning.plans.submission.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.split_learning.runs.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
+    monkeypatch.setattr(project, "OPEN_WORK", dict.fromkeys(project.OPEN_WORK, 10**6))
     monkeypatch.setattr("auctions.webhooks.hooks.MOST_WEBHOOKS", 10**6)
     monkeypatch.setattr("execution.programs.MOST_OPEN", 10**6)
     monkeypatch.setattr("execution.programs.MOST_A_DAY", 10**6)

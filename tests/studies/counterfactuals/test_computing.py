@@ -6,6 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F
@@ -117,7 +118,7 @@ def test_one_that_is_deleted_while_it_is_replayed_is_let_go(
 
 
 def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 1)
+    monkeypatch.setitem(settings.OPEN_WORK, "counterfactuals", 1)
     submitted(market, olga)
     with pytest.raises(TooManyOpen, match="1 counterfactuals of yours"):
         submitted(market, olga)

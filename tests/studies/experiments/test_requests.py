@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from auctions.domain.errors import WrongState
@@ -227,7 +228,7 @@ def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice
 
 
 def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "MOST_OPEN", 11)
+    monkeypatch.setitem(settings.OPEN_WORK, "runs", 11)
     submitted(alice)
     with pytest.raises(TooManyOpen):
         submitted(alice)

@@ -14,7 +14,6 @@ from studies.background.models import JobState
 from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.split_learning.changes import best_helper, one_more_helper
-from studies.split_learning.plans import submission as asking
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, submitted, tiny
@@ -203,7 +202,7 @@ def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
 
 
 def test_nobody_has_more_than_so_many_under_way(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_OPEN", 1)
+    monkeypatch.setitem(settings.OPEN_WORK, "plans", 1)
     assert api.post(URL, tiny(), format="json").status_code == 202
     refusal = api.post(URL, tiny(), format="json")
     assert (refusal.status_code, refusal["Retry-After"]) == (429, "60")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
@@ -101,7 +102,7 @@ def test_what_cannot_be_compared_is_refused_in_words(api: APIClient, alice: User
 
 def test_too_many_at_once_are_refused(api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     where = f"{URL}/{submitted(alice).pk}"
-    monkeypatch.setattr(asking, "MOST_OPEN", 2)
+    monkeypatch.setitem(settings.OPEN_WORK, "plans", 2)
     assert api.post(f"{where}/methods").status_code == 429
     assert Plan.objects.count() == 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import F
 from rest_framework.test import APIClient
@@ -21,7 +22,7 @@ from studies.background.models import JobState
 from studies.job_tables import PLAN_RUNS
 from studies.models import Plan, PlanRun
 from studies.split_learning import plan_runs
-from studies.split_learning.runs import computing, readings, requests
+from studies.split_learning.runs import computing, readings
 from studies.split_learning.runs.computing import compute_next
 from studies.split_learning.runs.requests import PlanRunRequest, submit_run
 from tests.auctions.worlds import make_cluster, make_operator
@@ -191,7 +192,7 @@ def test_it_runs_as_the_system_user_of_its_owner_within_the_clusters_limits(
 
 
 def test_one_user_has_few_runs_under_way(lab: Cluster, done: Plan, api: APIClient) -> None:
-    for _ in range(requests.MOST_OPEN):
+    for _ in range(settings.OPEN_WORK["plan_runs"]):
         asked(done, lab)
     answer = api.post(address(done), {"cluster": "lab"}, format="json")
     assert answer.status_code == 429
