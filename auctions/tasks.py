@@ -67,7 +67,7 @@ def decide_market(market_id: int) -> int:
 
 @shared_task
 def sweep() -> None:
-    """Pass slots and decide bids that still wait, market by market; beat calls it every 2 s.
+    """Pass slots and decide a batch of bids that still wait, market by market; beat calls it every 2 s.
 
     Bids still wait if their wake-up was lost, or if the worker that should have decided them died. A market whose claim
     is held is left to the worker that holds it.
@@ -80,7 +80,7 @@ def sweep() -> None:
             with claim(market_id) as is_held:
                 if is_held:
                     slots.pass_slots(market_id)
-                    decided = decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
+                    decided = decision_queue.decide_batch(market_id)
             if is_held and (decided or decision_queue.has_pending(market_id)):
                 waking.publish(decision_queue.TASK, market_id)  # further bids may have no other wake-up
 

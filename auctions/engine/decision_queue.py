@@ -38,8 +38,6 @@ from web.metrics import Laps
 
 log = logging.getLogger(__name__)
 TASK: Final = "auctions.tasks.decide_market"
-LONGEST_TURN: Final = 200
-"""Largest number of bids of a market that a sweep decides before it turns to the next market."""
 LARGEST_BATCH: Final = 16
 """Largest number of bids of one transaction."""
 LONGEST_BATCH_S: Final = 0.05

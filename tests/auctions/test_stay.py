@@ -127,6 +127,20 @@ def test_a_worker_that_falls_behind_leaves_one_of_its_markets_to_others(
     claims.release(market.pk)
 
 
+def test_a_sweep_decides_a_batch_of_each_market_and_leaves_the_rest_to_others(
+    market: Market, alice: User, woken: list[int]
+) -> None:
+    other = make_market(make_cluster("other"))
+    for _ in range(40):
+        submit(market, alice)
+    submit(other, alice)
+    tasks.sweep()
+    decided = list(DecisionRecord.objects.order_by("pk").values_list("bid__market", flat=True))
+    assert decided.count(other.pk) == 1
+    assert 0 < decided.count(market.pk) <= decision_queue.LARGEST_BATCH
+    assert market.pk in woken
+
+
 def test_a_market_whose_lane_is_held_is_passed_by(market: Market, alice: User, woken: list[int]) -> None:
     submit(market, alice)
     with claims.claim(market.pk) as is_held:

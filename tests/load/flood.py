@@ -27,7 +27,10 @@ SECONDS: Final = 6.0
 """Time for which single bids are sent."""
 LEAD_S: Final = 1.0
 """Time from the flood's begin to the first single bid."""
-COLUMNS: Final = f"{'single bids':44} {'bids':>5} {'p50 ms':>7} {'p90 ms':>7} {'max ms':>7} {'x p50':>6} {'x p90':>6}"
+COLUMNS: Final = (
+    f"{'single bids':44} {'bids':>5} {'p50 ms':>7} {'p90 ms':>7} {'max ms':>7} {'x p50':>6} {'x p90':>6}"
+    f" {'stored p50':>10}"
+)
 NONE, OTHER, SAME = "no flood", "a flood in another market", "a flood in their market"
 
 
@@ -51,7 +54,8 @@ def main() -> None:
 
 def table(name: str, installation: Callable[[], AbstractContextManager[Installation]], rounds: int) -> Iterator[str]:
     """Yield the lines of one installation."""
-    found: dict[str, list[float]] = {NONE: [], OTHER: [], SAME: []}
+    found: dict[str, list[tuple[float, float]]] = {NONE: [], OTHER: [], SAME: []}
+    """Times until single bids were decided and until their storage was answered, seconds."""
     labels = (f"round-{i}" for i in count())
     with installation() as running:
         markets = world.prepare(2, running.env)
@@ -60,16 +64,17 @@ def table(name: str, installation: Callable[[], AbstractContextManager[Installat
         for _ in range(rounds):
             for kind, lags in found.items():
                 lags += _round(running, markets, kind, next(labels))
+    quiet = np.quantile([decided for decided, _ in found[NONE]], (0.5, 0.9))
     for kind, lags in found.items():
-        p50, p90 = np.quantile(lags, (0.5, 0.9))
-        ratios = (p50 / np.quantile(found[NONE], 0.5), p90 / np.quantile(found[NONE], 0.9))
+        decided, stored = np.array(lags).T
+        p50, p90 = np.quantile(decided, (0.5, 0.9))
         yield (
-            f"{f'{name}, {kind}':44} {len(lags):5} {1000 * p50:7.0f} {1000 * p90:7.0f} {1000 * max(lags):7.0f}"
-            f" {ratios[0]:6.2f} {ratios[1]:6.2f}"
+            f"{f'{name}, {kind}':44} {len(lags):5} {1000 * p50:7.0f} {1000 * p90:7.0f} {1000 * decided.max():7.0f}"
+            f" {p50 / quiet[0]:6.2f} {p90 / quiet[1]:6.2f} {1000 * np.median(stored):10.0f}"
         )
 
 
-def _round(running: Installation, markets: World, kind: str, label: str) -> list[float]:
+def _round(running: Installation, markets: World, kind: str, label: str) -> list[tuple[float, float]]:
     """Send single bids, beside a flood of this kind; return their times, seconds."""
     single = World(markets.markets[1:], markets.tokens[-1:])
     flooded = World(single.markets if kind == SAME else markets.markets[:1], markets.tokens)
@@ -82,13 +87,15 @@ def _round(running: Installation, markets: World, kind: str, label: str) -> list
         flood.join()
     outcome, last = world.outcome(label, running.env), float("inf")
     if kind != NONE:
-        others = world.outcome(f"flood-{label}", running.env)
-        if others.waiting or len(others.committed) != sum(SIZES):
-            raise RuntimeError(f"{len(others.committed)} bids of the flood were decided, {others.waiting} were not")
+        while (others := world.outcome(f"flood-{label}", running.env)).waiting:  # a busy machine
+            pass
+        if len(others.committed) != sum(SIZES):
+            raise RuntimeError(f"{len(others.committed)} bids of the flood were decided")
         last = max(others.committed.values())
     if sent.refused or outcome.waiting:
         raise RuntimeError(f"{outcome.waiting} single bids are undecided, refused are {sent.refused}")
-    return [outcome.committed[number] - due for number, due in sent.sent.items() if due < last]
+    answered = zip(sent.sent.items(), sent.answer_s, strict=True)
+    return [(outcome.committed[number] - due, answer_s) for (number, due), answer_s in answered if due < last]
 
 
 if __name__ == "__main__":
