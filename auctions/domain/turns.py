@@ -138,11 +138,11 @@ class Turns:
         found: list[WaitingBid] = []
         before: dict[int, int | None] = {}
         while len(found) < at_most and (first := self.first()) is not None:
-            if found and first.slot != found[0].slot:
-                break
             found.append(first)
             before.setdefault(first.owner, self.last.get(first.owner))
             self.take(first.number, version=version + len(found))
+            if not self._slots[first.slot].counts:
+                break  # entries of the next slot would hold turns that are not taken
         for owner, last in before.items():
             if last is None:
                 self.last.pop(owner, None)

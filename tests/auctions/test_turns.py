@@ -121,6 +121,16 @@ def test_a_bid_that_waits_already_is_not_added_again() -> None:
         turns.add(WaitingBid(1, 0, 7))
 
 
+def test_a_look_ahead_to_the_end_of_a_slot_changes_nothing_in_the_next_one() -> None:
+    turns = Turns()
+    for number, slot, owner in ((1, 0, 7), (2, 0, 8), (3, 1, 7), (4, 1, 8)):
+        turns.add(WaitingBid(number, slot, owner))
+    assert [bid.number for bid in turns.next(4, version=10)] == [1, 2]
+    turns.remove(1)
+    turns.remove(2)
+    assert turns.first() == WaitingBid(3, 1, 7)
+
+
 def order_of(market: Market) -> list[int]:
     """The numbers of the bids in the order of their decisions."""
     found = Event.objects.filter(market=market, kind__in=DECIDED).order_by("version")
