@@ -355,7 +355,7 @@ OPEN_WORK: dict[str, int] = {
 }
 """Largest number of each kind of background job of one user that wait or are computed."""
 OPEN_WORK_OF_TEAM = int(os.environ.get("SHADOWPRICE_OPEN_WORK_OF_TEAM", "3"))
-"""How many times as many the members of one team may have together."""
+"""Factor by which the members of one team together may have more."""
 
 PLANS_AT_ONCE = 1 if EMBEDDED else None
 """Number of plans that are computed at a time; None for the number of their workers."""

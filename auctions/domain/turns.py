@@ -1,4 +1,4 @@
-"""Whose bid is decided next: the owners of the bids that wait in a market take turns.
+"""The order of decisions: the owners of the bids that wait in a market take turns.
 
 Bids are decided slot by slot: a bid waits for all that arrived in an earlier slot. Among those of one slot the owner
 comes next whose last turn was longest ago, with the first of its bids. Owners that had no turn come before, in the
@@ -24,7 +24,7 @@ class WaitingBid:
     slot: int
     """Slot of its arrival."""
     owner: int
-    """As `queue_owner` names it."""
+    """The owner, named by `queue_owner`."""
 
 
 def queue_owner(*, user: int, team: int | None) -> int:
@@ -37,7 +37,7 @@ class _Slot:
     """The bids of one slot."""
 
     counts: Counter[int] = field(default_factory=Counter)
-    """How many bids of each owner wait; no owner has none."""
+    """Number of bids of each owner that wait; no owner has none."""
     numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Heap of each owner's numbers, also of bids that wait no longer."""
     order: list[tuple[int, int, int]] = field(default_factory=list)

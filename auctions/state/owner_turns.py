@@ -1,4 +1,4 @@
-"""The decision queue of a market in memory: which bids wait, and whose turn it is, by the rule of `domain/turns.py`.
+"""The decision queue of a market in memory: the bids that wait and the turns, by the rule of `domain/turns.py`.
 
 Rows decide. What a process remembers is brought up to date by the events since, and read again from rows if it differs
 from them.
@@ -34,7 +34,7 @@ _guard = Lock()
 
 @dataclass
 class DecisionQueue:
-    """The bids of a market that wait; whoever has it holds the market's lock."""
+    """The bids of a market that wait, for the holder of its lock."""
 
     version: int
     """The market's version of its contents."""

@@ -293,7 +293,7 @@ def _groups_in_turn(table: JobTable[Row], moment: datetime) -> list[list[int]]:
         Q(**{f"{table.owner}__in": list(first)}) | Q(**{f"{table.team}__in": [-g for g in group_of.values() if g < 0]})
     )
     alike: dict[int, list[_Served]] = defaultdict(list)
-    """Of each group, what was served to its members, also to those who ask for nothing."""
+    """The work of the members of each group, also of those who have none that waits."""
     of: dict[int, _Served] = {}
     rows = served.order_by().values_list(table.owner, table.team)
     for owner, team, running, last in rows.annotate(
@@ -312,16 +312,16 @@ def _groups_in_turn(table: JobTable[Row], moment: datetime) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class _Served:
-    """What was served to one owner, or to several."""
+    """The work of one owner, or of several, that was begun."""
 
     running: int
     """Rows that are computed."""
     last: datetime | None
-    """When a row was last begun."""
+    """Time at which a row was last begun."""
 
     @classmethod
     def together(cls, parts: "Iterable[_Served]") -> "_Served":
-        """Return what was served to all of these."""
+        """Return the work of all of these."""
         parts = list(parts)
         begun = [one.last for one in parts if one.last is not None]
         return cls(sum(one.running for one in parts), max(begun, default=None))

@@ -37,7 +37,7 @@ class SlowTurns:
     waiting: list[WaitingBid] = field(default_factory=list)
 
     def first(self) -> WaitingBid | None:
-        """Of the bids of the first slot, the first bid of the owner whose last turn was longest ago."""
+        """The first bid in the first slot of the owner whose last turn was longest ago."""
         slot = min((bid.slot for bid in self.waiting), default=0)
         here = [bid for bid in self.waiting if bid.slot == slot]
         return min(here, key=lambda bid: (self.last.get(bid.owner, 0), bid.number), default=None)
@@ -101,7 +101,7 @@ def test_turns_are_those_of_the_rule(steps: list[tuple[str, int, int]]) -> None:
 def test_the_first_bid_of_an_owner_waits_for_one_bid_of_each_other_owner_at_most(steps: list[int | None]) -> None:
     turns, count = Turns(), 0
     passed: dict[int, Counter[int]] = defaultdict(Counter)
-    """By owner with a bid that waits: how many bids of each other one were decided since that bid is its first."""
+    """Numbers of bids of others that were decided since the first waiting bid of an owner is its first, by owner."""
     for version, owner in enumerate(steps, 1):
         if owner is not None:
             count += 1
