@@ -108,6 +108,7 @@ def test_a_worker_that_falls_behind_leaves_one_of_its_markets_to_others(
     settings.EMBEDDED = False
     monkeypatch.setattr(stay, "PATIENCE_S", 0.0)
     monkeypatch.setattr(decision_queue, "LARGEST_BATCH", 2)
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
     other = make_market(make_cluster("other"))
     for one in (market, other):
         for _ in range(5):
