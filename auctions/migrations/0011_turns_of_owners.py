@@ -10,7 +10,7 @@ def begin_now(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('auctions', '0009_bid_trace_context'),
+        ('auctions', '0010_stored_webhook_secrets'),
     ]
 
     operations = [
