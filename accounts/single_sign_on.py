@@ -1,7 +1,8 @@
 """Single sign-on by OpenID Connect: who the provider says has logged in, and which account that is.
 
 An account is found by issuer and subject, which never change and are never given to another person. The first login
-finds it by its e-mail address, or makes one, if the settings allow that.
+finds it by its e-mail address, or makes one, if the settings allow that. A user who is logged in may link an account
+with a person, and end that.
 """
 
 import re
@@ -14,11 +15,11 @@ from authlib.integrations.django_client import OAuth
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from joserfc.errors import JoseError
 from requests import RequestException
 
-from accounts.errors import LoginRefused, ProviderAway
+from accounts.errors import LoginRefused, NotPossible, ProviderAway
 from accounts.models import Identity
 from cluster import clock
 
@@ -39,7 +40,7 @@ def is_on() -> bool:
     return bool(settings.OIDC_ISSUER)
 
 
-def begin(request: HttpRequest, redirect_uri: str) -> HttpResponseBase:
+def begin(request: HttpRequest, redirect_uri: str) -> HttpResponse:
     """Send the browser to the provider; state, nonce and the secret of PKCE are kept in its session.
 
     Raises
@@ -48,7 +49,7 @@ def begin(request: HttpRequest, redirect_uri: str) -> HttpResponseBase:
         If the provider does not answer, or not as one.
     """
     try:
-        answer: HttpResponseBase = _checked_provider().authorize_redirect(request, redirect_uri)
+        answer: HttpResponse = _checked_provider().authorize_redirect(request, redirect_uri)
     except (RequestException, RuntimeError, ValueError) as error:
         raise ProviderAway(f"The login service does not answer: {type(error).__name__}.") from error
     return answer
@@ -95,6 +96,44 @@ def account_of(claims: Mapping[str, Any]) -> User:
         if not user.is_active:
             raise LoginRefused("This account is closed.")
     return user
+
+
+def identity_of(user: User) -> Identity | None:
+    """Return the link of an account with a person at the provider; None without one."""
+    return Identity.objects.filter(user=user, issuer=settings.OIDC_ISSUER).first()
+
+
+def link(user: User, claims: Mapping[str, Any]) -> None:
+    """Link an account with the person who has just logged in at the provider; nothing happens if it is linked so.
+
+    Raises
+    ------
+    NotPossible
+        If the person is linked with another account, or the account with another person.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        found = _linked(claims)
+        if found is not None and found.pk == user.pk:
+            return
+        if found is not None:
+            raise NotPossible("This person is linked with another account here; end that link first.")
+        if identity_of(user) is not None:
+            raise NotPossible("This account is linked with another person; end that link first.")
+        _link(user, claims)
+
+
+def unlink(user: User) -> None:
+    """End the link of an account.
+
+    Raises
+    ------
+    NotPossible
+        If the user could not log in without it.
+    """
+    if not (settings.PASSWORD_LOGINS and user.has_usable_password()):
+        raise NotPossible("You have no password, so you could not log in without this link.")
+    Identity.objects.filter(user=user, issuer=settings.OIDC_ISSUER).delete()
 
 
 def _linked(claims: Mapping[str, Any]) -> User | None:

@@ -36,6 +36,12 @@ def password_logins() -> bool:
     return settings.PASSWORD_LOGINS
 
 
+@register.simple_tag
+def single_sign_on() -> str:
+    """Return the name of the provider of single sign-on; empty if it is off."""
+    return settings.OIDC_NAME if settings.OIDC_ISSUER else ""
+
+
 @register.filter
 def operates(user: User | AnonymousUser, market: Market) -> bool:
     """Return whether a page of a market may show data for its operators."""

@@ -18,6 +18,8 @@ from tests.accounts.provider import CLIENT, SECRET, Provider, provider
 
 BEGIN = "/login/single-sign-on/"
 BACK = "/login/single-sign-on/return/"
+ACCOUNT = "/account/single-sign-on/"
+LINK, UNLINK = f"{ACCOUNT}link/", f"{ACCOUNT}unlink/"
 
 
 @pytest.fixture
@@ -317,3 +319,104 @@ def test_settings_that_are_not_complete_are_refused(
 ) -> None:
     found = single_sign_on_problems(**{**COMPLETE, **changed}, has_passwords=has_passwords)
     assert [problem.partition(":")[0] for problem in found] == named
+
+
+def signed_in(name: str = "alice", password: str | None = "only-for-tests") -> Client:
+    """The browser of a user who logged in without the provider."""
+    client = Client()
+    client.force_login(User.objects.create_user(name, password=password))
+    return client
+
+
+def link(there: Provider, client: Client) -> str:
+    """The page after the whole way to the provider and back."""
+    sent = client.post(LINK)
+    assert sent.headers["Location"].startswith(f"{there.issuer}/authorize?")
+    answer = client.get(BACK, there.logs_in(sent.headers["Location"]))
+    assert (answer.status_code, answer.headers["Location"]) == (302, ACCOUNT)
+    return client.get(ACCOUNT).text
+
+
+def test_a_user_links_an_account_logs_in_with_it_and_ends_the_link(there: Provider) -> None:
+    client = signed_in()
+    assert "Your account is not linked" in client.get(ACCOUNT).text
+    assert "Your account is linked with single sign-on" in link(there, client)
+    assert (user_of(client), User.objects.count()) == ("alice", 1)
+    assert "Your account is linked with" in link(there, client)  # once more changes nothing
+    assert Identity.objects.count() == 1
+    other, _ = log_in(there)
+    assert user_of(other) == "alice"
+    client.post(UNLINK)
+    assert "Your account is not linked" in client.get(ACCOUNT).text
+    assert not Identity.objects.exists()
+
+
+def test_neither_a_person_nor_an_account_is_linked_twice(there: Provider) -> None:
+    link(there, signed_in())
+    bob = signed_in("bob")
+    assert "This person is linked with another account here" in link(there, bob)
+    there.claims["sub"] = "8"
+    link(there, bob)
+    there.claims["sub"] = "9"
+    assert "This account is linked with another person" in link(there, bob)
+    found = Identity.objects.order_by("subject").values_list("subject", "user__username")
+    assert list(found) == [("7", "alice"), ("8", "bob")]
+
+
+@pytest.mark.parametrize("has_passwords", [True, False])
+def test_a_link_without_which_nobody_could_log_in_stays(
+    there: Provider, settings: LazySettings, has_passwords: bool
+) -> None:
+    settings.PASSWORD_LOGINS = has_passwords
+    client = signed_in(password=None if has_passwords else "only-for-tests")
+    link(there, client)
+    client.post(UNLINK)
+    assert "You have no password, so you could not log in without this link." in client.get(ACCOUNT).text
+    assert Identity.objects.count() == 1
+
+
+def test_only_the_user_who_asked_is_linked(there: Provider) -> None:
+    client = signed_in()
+    sent = client.post(LINK)
+    client.force_login(User.objects.create_user("bob"))
+    answer = client.get(BACK, there.logs_in(sent.headers["Location"]))
+    assert answer.headers["Location"] == "/login/"
+    assert not Identity.objects.exists()
+    sent = client.post(LINK)
+    client.logout()
+    assert client.get(BACK, there.logs_in(sent.headers["Location"])).headers["Location"].startswith("/login/")
+    assert not Identity.objects.exists()
+
+
+def test_a_login_after_a_link_that_was_left_is_a_login(there: Provider) -> None:
+    client = signed_in()
+    client.post(LINK)
+    log_in(there, client)
+    assert user_of(client) == "bella"
+    assert Identity.objects.get().user.username == "bella"
+
+
+def test_a_refusal_at_the_provider_links_nothing(there: Provider) -> None:
+    client = signed_in()
+    sent = client.post(LINK)
+    state = there.logs_in(sent.headers["Location"])["state"]
+    client.get(BACK, {"error": "access_denied", "state": state})
+    assert "The login was refused: access denied." in client.get(ACCOUNT).text
+    assert not Identity.objects.exists()
+
+
+def test_links_are_for_users_who_are_logged_in_and_need_a_form(there: Provider) -> None:
+    assert Client().get(ACCOUNT).status_code == 302
+    for path in (LINK, UNLINK):
+        assert Client().post(path).headers["Location"].startswith("/login/")
+        assert signed_in(path).get(path).status_code == 405
+        strict = Client(enforce_csrf_checks=True)
+        strict.force_login(User.objects.get(username=path))
+        assert strict.post(path).status_code == 403
+
+
+def test_without_a_provider_there_is_no_page_of_links(db: None) -> None:
+    client = signed_in()
+    assert "/account/single-sign-on/" not in client.get("/account/tokens/").text
+    assert client.get(ACCOUNT).status_code == 404
+    assert {client.post(path).status_code for path in (LINK, UNLINK)} == {404}

@@ -143,7 +143,7 @@ STREAMS: Final[dict[str, Answers]] = {
 """What each role is answered who opens an event stream."""
 OPEN: Final = ("livez", "healthz", "readyz", "login", "")
 """Answered to everybody, with nothing of a market: health checks, the login page, the icon."""
-BY_THEIR_OWN_TESTS: Final = ("metrics", "sso", "sso_return")
+BY_THEIR_OWN_TESTS: Final = ("metrics", "sso", "sso_return", "sso_account", "sso_link", "sso_unlink")
 """Authorised in another way than by a session: `tests/auctions/test_metrics.py`,
 `tests/accounts/test_single_sign_on.py`."""
 FROM_CODE: Final = ("api-schema", "api-docs")
