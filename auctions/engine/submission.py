@@ -8,7 +8,7 @@ from hashlib import sha256
 from django.contrib.auth.models import User
 
 from accounts.errors import NotAllowed
-from accounts.rights import check_may_bid, membership_of, sees
+from accounts.rights import check_may_bid, membership_of, needs_team, sees
 from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
 from auctions.domain.inventory_snapshot import InventorySnapshot
@@ -86,6 +86,15 @@ def submit_bids(
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
 
 
+def refusal(cluster: Cluster, owner: User) -> str:
+    """Return why this user submits no bids to a cluster, whatever they are; empty if that is not so."""
+    try:
+        team = check_may_bid(owner)
+    except NotAllowed as error:
+        return str(error)
+    return _team_needed(cluster) if team is None and needs_team(cluster) else ""
+
+
 def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
@@ -133,6 +142,11 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     )
 
 
+def _team_needed(cluster: Cluster) -> str:
+    words = "need a team, and you are in none: ask an administrator of a team for an invitation"
+    return f"Bids of {cluster.name} {words}."
+
+
 def _came_before(cluster: Cluster | str, owner: User, key: str) -> bool:
     where = {"market__cluster__name": cluster} if isinstance(cluster, str) else {"market__cluster": cluster}
     return Bid.objects.filter(**where, owner=owner.pk, idempotency_key=key).exists()
@@ -153,10 +167,7 @@ def _submit(
                 return known
             terms = intake.read_terms(cluster)
             if terms.needs_team:
-                raise NotAllowed(
-                    f"Bids of {terms.cluster.name} need a team, and you are in none: ask an administrator of a team for"
-                    " an invitation."
-                )
+                raise NotAllowed(_team_needed(terms.cluster))
         try:
             read = terms.resolver(bidder=owner)
             resolved = [_resolved(read, body, where.format(i)) for i, body in enumerate(bodies)]

@@ -5,13 +5,14 @@ from typing import Any
 from uuid import uuid4
 
 from django.contrib.auth.models import User
+from django.core.exceptions import NON_FIELD_ERRORS
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 
 from auctions.domain.errors import NotReady
 from auctions.engine.intake import Submitted
-from auctions.engine.submission import quote, submit_bid
+from auctions.engine.submission import quote, refusal, submit_bid
 from auctions.models import Bid, Market
 from auctions.readings import publications
 from execution.models import Execution
@@ -51,7 +52,10 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 
 @action_view
 def live_quote(request: HttpRequest, name: str) -> HttpResponse:
-    """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored."""
+    """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored.
+
+    A user who could not submit the bid gets the reason as well, as an error of the whole form.
+    """
     market = market_named(request, name)
     form = BidForm(request.POST, cluster=market.cluster, bidder=viewer_of(request))
 
@@ -63,7 +67,8 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 
     answer = form.store(ask) or {}
     errors = {field: " ".join(str(problem) for problem in problems) for field, problems in form.errors.items()}
-    return JsonResponse({**answer, "errors": errors})
+    refused = refusal(market.cluster, viewer_of(request))
+    return JsonResponse({**answer, "errors": errors | ({NON_FIELD_ERRORS: refused} if refused else {})})
 
 
 def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:

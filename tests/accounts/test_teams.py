@@ -127,6 +127,8 @@ def test_viewers_submit_nothing(market: Market, members: dict[Role, User], role:
     form = {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant", "label": "", "key": "k"}
     page = page_of(members[role]).post(f"{PAGES}/submit/", form)
     assert ("Viewers of a team submit no bids." in page.text) == (role == Role.VIEWER)
+    quoted = page_of(members[role]).post(f"{PAGES}/quote/", form).json()
+    assert quoted["errors"] == ({"__all__": "Viewers of a team submit no bids."} if role == Role.VIEWER else {})
     assert Bid.objects.count() == (0 if role == Role.VIEWER else 3)
 
 
@@ -148,6 +150,8 @@ def test_a_bid_may_need_a_team(market: Market, team: Team, members: dict[Role, U
     assert repeated.json()["sequence"] == first.json()["sequence"]
     assert client.post(f"{LAB}/quotes", body(), format="json").status_code == 200
     assert words in page_of(alone).post(f"{PAGES}/submit/", form).text
+    quoted = page_of(alone).post(f"{PAGES}/quote/", form).json()
+    assert (quoted["errors"], "Would be" in quoted["html"]) == ({"__all__": words}, True)
     assert Bid.objects.count() == 1
     assert submit(market, members[Role.BIDDER]).team_id == team.pk
     with pytest.raises(NotAllowed):
