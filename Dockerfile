@@ -10,7 +10,7 @@ RUN pip install --no-cache-dir -r ${REQUIREMENTS}
 
 COPY . .
 RUN useradd --system --no-create-home shadowprice \
-    && mkdir -p /data /cache /metrics && chown shadowprice /data /cache /metrics
+    && mkdir -p /data /cache /metrics /archives && chown shadowprice /data /cache /metrics /archives
 # Compiled kernels are kept here, so that a restarted worker loads them.
 ENV SHADOWPRICE_VAR=/data NUMBA_CACHE_DIR=/cache
 USER shadowprice

@@ -6,7 +6,8 @@ If a worker process dies, its transaction is rolled back and its bid still waits
 """
 
 import logging
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 from celery import shared_task
 from celery.signals import task_prerun, worker_init
@@ -16,6 +17,7 @@ from django.db import DatabaseError, connections
 from auctions.domain import waking
 from auctions.engine import decision_queue, slots
 from auctions.engine.claims import claim
+from auctions.history import sealing
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
@@ -29,6 +31,11 @@ from web import logs, tracing
 
 DECISIONS = "celery"
 """The queue of decisions."""
+
+ARCHIVED_AT_ONCE: Final = 1000
+"""Events that are archived in one piece, unless one slot has more: their replay takes a second or two."""
+ARCHIVING_S: Final = 20.0
+"""Time after which no further piece of a market is begun, seconds."""
 
 log = logging.getLogger(__name__)
 tracing.watch_tasks()
@@ -125,6 +132,15 @@ def forget_deliveries() -> int:
     with errors_logged("deleting old messages of webhooks"):
         return forget(settings.WEBHOOK_KEPT_DAYS)
     return 0
+
+
+@shared_task
+def archive_old_events() -> None:
+    """Archive events that are older than their markets keep, for a while; beat calls it every five minutes."""
+    for market in Market.objects.exclude(keep_days=None).select_related("cluster").order_by("pk"):
+        with errors_logged(f"archiving events of market {market.pk}"):
+            if warming.prepare(market.pk):
+                sealing.archive_old(market, most=ARCHIVED_AT_ONCE, until=monotonic() + ARCHIVING_S)
 
 
 def _give_sign_of_beat() -> None:

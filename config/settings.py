@@ -65,6 +65,9 @@ DATABASE_URL = secret("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite
 REDIS_URL = secret("REDIS_URL")
 EMBEDDED = not REDIS_URL
 """True when `manage.py serve` starts the worker itself and no broker is installed."""
+_ARCHIVES = os.environ.get("SHADOWPRICE_ARCHIVES") or (VAR_DIR / "archives" if EMBEDDED else None)
+ARCHIVE_DIR = None if _ARCHIVES is None else Path(_ARCHIVES)
+"""Directory of the archives of markets. With a broker there is none by itself: that of a container would be lost."""
 HAS_OWN_KEY = bool(SECRET_KEY)
 IS_BEHIND_TLS = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
 if PRODUCTION:
@@ -371,6 +374,7 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_ROUTES = {
     "auctions.tasks.certify": {"queue": "bounds"},
     "auctions.tasks.measure": {"queue": "bounds"},
+    "auctions.tasks.archive_old_events": {"queue": "bounds"},
     "auctions.tasks.deliver_webhooks": {"queue": "webhooks"},
     "auctions.tasks.forget_deliveries": {"queue": "webhooks"},
     "studies.tasks.compute_plans": {"queue": "plans"},
@@ -414,6 +418,7 @@ CELERY_BEAT_SCHEDULE = {
     "counterfactuals": {"task": "studies.tasks.compute_counterfactuals", "schedule": 5.0, "options": {"expires": 5}},
     "runs": {"task": "studies.tasks.compute_runs", "schedule": 5.0, "options": {"expires": 5}},
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
+    "archive": {"task": "auctions.tasks.archive_old_events", "schedule": 300.0, "options": {"expires": 300}},
 }
 
 LOG_FORMAT = os.environ.get("SHADOWPRICE_LOG_FORMAT", "line")

@@ -310,6 +310,7 @@ def environment(port: int) -> dict[str, str]:
         **given,
         "SHADOWPRICE_VAR": str(VAR),
         "SHADOWPRICE_METRICS": str(VAR / "metrics"),
+        "SHADOWPRICE_ARCHIVES": given.get("SHADOWPRICE_ARCHIVES", str(VAR / "archives")),
     }
 
 

@@ -43,6 +43,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_fields(self, request: HttpRequest, obj: Market | None = None) -> Any:
         """Return only the cluster for a new market; other fields are derived."""
         counted = ["is_open", "policy", "choose_policy", "submitted", "version", "ledger_version", "slot"]
+        counted += ["sealed_version", "keep_days"]
         return ["cluster"] if obj is None else ["cluster", *counted]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Market | None = None) -> Any:

@@ -14,6 +14,7 @@ from auctions.models import (
     PolicyError,
     PolicyVersion,
     Publication,
+    Seal,
     SlotPrice,
 )
 
@@ -122,3 +123,13 @@ class CompetitiveRatioAdmin(ReadOnlyAdmin):
 
     list_display = ["market", "basis", "duration_ms", "computed_at"]
     list_select_related = ["market__cluster"]
+
+
+@admin.register(Seal)
+class SealAdmin(ReadOnlyAdmin):
+    """Seals of archives."""
+
+    list_display = ["market", "number", "version", "slot", "digest", "file_name", "file_bytes", "sealed_at"]
+    list_filter = ["market"]
+    list_select_related = ["market__cluster"]
+    exclude = ["end_state"]

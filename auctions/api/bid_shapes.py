@@ -204,6 +204,14 @@ class BidBrief(Answer):
         "kept_from", "First slot in which other machines than the receipt's keep the promise", null=True
     )
 
+    archived = serializers.BooleanField(
+        help_text="Whether its request and its receipts are in the market's archive; what became of it stays here."
+    )
+
+    @staticmethod
+    def archived_of(bid: Bid) -> bool:
+        return bid.seal_id is not None
+
     @staticmethod
     def value_of(bid: Bid) -> float | None:
         found = money_of(bid)
@@ -216,8 +224,12 @@ class BidBrief(Answer):
 
 
 class BidOut(BidBrief):
-    body = serializers.DictField(child=serializers.JSONField(), help_text="The bid as it was sent.")
-    decision = DecisionOut(allow_null=True, help_text="The last receipt; null while the bid is not decided.")
+    body = serializers.DictField(
+        child=serializers.JSONField(), help_text="The bid as it was sent; of an archived one at most the `program`."
+    )
+    decision = DecisionOut(
+        allow_null=True, help_text="The last receipt; null while the bid is not decided, and once it is archived."
+    )
 
     @staticmethod
     def decision_of(bid: Bid) -> Receipt | None:

@@ -230,7 +230,9 @@ def compare(
     since = since if start is None else max(since, 1)
     recorded = _before(record, start, checkpoint=lambda: progress(0, 1))
     if decided_from is None:
-        chosen = Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
+        chosen = Bid.objects.filter(
+            market_id=record.market_id, seal=None, sequence__gte=since, sequence__lte=record.submitted
+        )
     else:
         chosen = record.decided_since(decided_from)
     columns = ("sequence", "label", "core_bid", "owner__username", "market_id")

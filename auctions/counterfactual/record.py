@@ -9,11 +9,14 @@ from django.db.models import Max, Min, Q, QuerySet
 from auctions.counterfactual import waypoints
 from auctions.counterfactual.replayed import Receipts, ReplayedMarket
 from auctions.domain.bid_conversion import core_bid
+from auctions.domain.errors import Archived
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import ENDS, QUEUE_EVENTS
-from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, FirstDecision, Market
+from auctions.history.recorded import Rows
+from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, FirstDecision, Market, Seal
 from auctions.state.book import LiveBook
 from auctions.state.history import recorded_history
+from auctions.state.seals import state_at_cut
 from cluster.database.paging import in_pages
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Job
@@ -53,12 +56,14 @@ class Record:
     """The last slot that had begun."""
     submitted: int
     """The last sequence number that was given out."""
+    cut: int = 0
+    """Version of the last archived event."""
 
     @classmethod
     def of(cls, market: Market) -> "Record":
         """Return the record up to the present version."""
-        row = Market.objects.values_list("pk", "version", "slot", "submitted").get(pk=market.pk)
-        return cls(*row)
+        columns = ("pk", "version", "slot", "submitted", "sealed_version")
+        return cls(*Market.objects.values_list(*columns).get(pk=market.pk))
 
     def events(self, *, since: int = 0) -> Iterator[Event]:
         """Yield events from version `since` on, in order; the caller may write between any two."""
@@ -78,7 +83,8 @@ class Record:
 
     def first_of_last(self, decisions: int) -> int | None:
         """Return the version of the first of the last `decisions` decisions; None if nothing was decided."""
-        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
+        within = {"version__gt": self.cut, "version__lte": self.version}
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, **within)
         last = list(found.order_by("-version").values_list("version", flat=True)[:decisions])
         return last[-1] if last else None
 
@@ -97,12 +103,16 @@ class Record:
         return (InventorySnapshot.from_json(event.payload) for event in in_pages(found, by="version", size=50))
 
     def before(self, version: int, *, checkpoint: Checkpoint = never_stop) -> ReplayedMarket:
-        """Return the state after every event before this one, which can replay the other events."""
+        """Return the state after every event before this one, which can replay the other events.
+
+        Raises Archived if that event is archived; `book_before` does, too.
+        """
+        self._check_archived(version)
         if self._only_promises(version):
             return self._state_from_rows(version, later=True)
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
-        state = _initial_state(bids, self._receipts(Q()))
-        for event in self.events():
+        state = self._at_cut(_initial_state(bids, self._receipts(Q())))
+        for event in self.events(since=self.cut + 1):
             if event.version >= version:
                 break
             checkpoint()
@@ -114,10 +124,14 @@ class Record:
 
         If jobs may have been moved, the replay begins at the nearest waypoint.
         """
+        self._check_archived(version)
         if self._only_promises(version):
             return self._state_from_rows(version, later=False)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
-        since, state = waypoints.nearest(token, version) or (0, ReplayedMarket({}, Receipts()))
+        near = waypoints.nearest(token, version)
+        if near is None or near[0] <= self.cut:
+            near = self.cut + 1, self._at_cut(ReplayedMarket({}, Receipts()))
+        since, state = near
         events = self.rows(since=since).filter(version__lt=version)
         state = self._continued(state, events)
         for event in in_pages(events, by="version"):
@@ -126,6 +140,23 @@ class Record:
             following = event.version + 1
             if following % waypoints.EVENTS == 0:
                 waypoints.store(token, following, state.continued({}, Receipts()))
+        return state
+
+    def _market(self) -> Market:
+        """Return the market with its key and its cut only, without a query."""
+        return Market(pk=self.market_id, sealed_version=self.cut)
+
+    def _check_archived(self, version: int) -> None:
+        if self.cut and version <= self.cut:
+            slot = Seal.objects.filter(market_id=self.market_id).order_by("-number")[0].slot
+            raise Archived(f"What was decided before slot {slot} is archived; only later decisions can be made again.")
+
+    def _at_cut(self, state: ReplayedMarket) -> ReplayedMarket:
+        """Return the state after the last archived event, given the one before the first event."""
+        market = self._market()
+        sealed = state_at_cut(market)
+        if sealed is not None:
+            state.resume_sealed(sealed, market.pk, Rows(market))
         return state
 
     def _continued(self, state: ReplayedMarket, events: "QuerySet[Event]") -> ReplayedMarket:
@@ -151,7 +182,12 @@ class Record:
         )
 
     def _only_promises(self, version: int) -> bool:
-        """Return whether no granted schedule could move before this version, so that rows give the state then."""
+        """Return whether no granted schedule could move before this version, so that rows give the state then.
+
+        They do not once events are archived, which name the turns of standing bids: a replay begins at the cut.
+        """
+        if self.cut:
+            return False
         chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
         names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
         inventories = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
@@ -242,7 +278,7 @@ class Record:
         opened = min(snapshots)
         if chosen is None:
             raise ValueError("a decision was made before a policy was chosen")
-        learned = recorded_history(self.market_id, snapshot, in_force=in_force, before=version)
+        learned = recorded_history(self._market(), snapshot, in_force=in_force, before=version)
         known = {job.bid.id: job for job in jobs}
         running = RunningBook(ledger, learned.history, decided=learned.decided, jobs=known, offers=learned.offers)
         book = LiveBook(

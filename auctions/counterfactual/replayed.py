@@ -18,6 +18,7 @@ from auctions.engine import planning
 from auctions.engine.planning import Planned
 from auctions.engine.policies import check_line
 from auctions.engine.standing import Turn
+from auctions.history.recorded import Source
 from auctions.history.replay import Replaying
 from auctions.history.steps import Step
 from auctions.models import Bid, BidState, Event, EventKind
@@ -84,11 +85,6 @@ class ReplayedMarket(Replaying):
         """The present book; raises ValueError before the market opened."""
         return self.at(0)
 
-    @property
-    def under_way(self) -> tuple[str, ...]:
-        """Bid ids of the jobs in its book; empty before the market opened."""
-        return () if self._book is None else tuple(self._book.running.jobs)
-
     def resume(self, book: LiveBook, *, slot: int | None, since: int) -> None:
         """Set the state to this book: after slot `slot` began, when `since` was the first slot that could be traded."""
         self._book, self.slot, self._since, self._on_sale = book, slot, since, book.running.now
@@ -97,6 +93,17 @@ class ReplayedMarket(Replaying):
             outcome.admitted = True
             outcome.plan(job)
             self._going.add(name)
+
+    def resume_sealed(self, sealed: Json, market_id: int, source: Source) -> None:
+        """Set the state to that after the last archived event, as `EventPass.state` wrote it."""
+        document, keys = sealed["replay"]["state"], self.keys
+        self.resume_state(document, market_id, source)
+        self.keys = keys | self.keys
+        self.resume(self.book, slot=sealed["states"]["slot"], since=sealed["states"]["traded"])
+        self._on_sale = document["on_sale"]
+        for number, first in self.standing.firsts().items():
+            outcome = self.outcomes[str(number)] = Outcome.of(first)
+            outcome.stands = True
 
     def let_stand(self, bid: Bid, one: StandingBid, first: Decision, snapshot: InventorySnapshot) -> None:
         """Add a bid that stands since its first decision, made under this inventory."""

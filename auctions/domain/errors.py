@@ -59,5 +59,9 @@ class CannotDecide(AuctionError):
     """The policy in force fails on this bid."""
 
 
+class Archived(AuctionError, ValueError):
+    """The requests, receipts and events that are needed are in the market's archive."""
+
+
 class WrongState(AuctionError):
     """The requested operation is not possible in the present state."""

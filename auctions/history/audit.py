@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from auctions.history import (
+    audit_archives,
     audit_credits,
     audit_history,
     audit_outages,
@@ -32,6 +33,9 @@ def _of_grants(check: Callable[[Market, Mapping[int, Grant]], Iterable[str]]) ->
 
 
 CHECKS: dict[str, Check] = {
+    "archives are a chain of seals": _of_rows(audit_archives.chain_is_whole),
+    "files of archives are as sealed": _of_rows(audit_archives.files_are_as_sealed),
+    "outcomes of archived bids are as sealed": _of_rows(audit_archives.outcomes_are_as_sealed),
     "events are contiguous": _of_rows(audit_rows.events_contiguous),
     "sequence numbers have no gaps": _of_rows(audit_rows.sequence_without_gaps),
     "owners take turns in the decision queue": lambda seen: seen.turns.found(),

@@ -31,9 +31,13 @@ def credits_match(market: Market) -> Iterator[str]:
 
     The event of an admission says what the team had left, so it says that there was a limit.
     """
-    admitted = Event.objects.filter(market=market, kind=EventKind.ADMITTED, payload__has_key="credits")
+    admitted = Event.objects.filter(market=market, kind=EventKind.ADMITTED, payload__has_key="credits", bid__seal=None)
     known = dict(admitted.values_list("bid_id", "payload__credits"))
-    bids = Bid.objects.filter(market=market).filter(Q(pk__in=known) | Q(credit_transactions__isnull=False)).distinct()
+    bids = (
+        Bid.objects.filter(market=market, seal=None)
+        .filter(Q(pk__in=known) | Q(credit_transactions__isnull=False))
+        .distinct()
+    )
     columns = ("pk", "sequence", "state", "team_id", "payment", "refund")
     page: list[Bid] = []
     for bid in in_pages(bids.only(*columns), by="sequence"):

@@ -1,6 +1,6 @@
 """Checks of a market's history: submitted bids, effects of events, and the certificate."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -14,7 +14,9 @@ from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
 from auctions.history.audit_rows import TOLERANCE
 from auctions.history.grants_of_events import GrantsOfEvents
+from auctions.history.recorded import Source, keys_without
 from auctions.models import (
+    TERMINAL,
     WITHDRAWABLE,
     Bid,
     BidState,
@@ -29,13 +31,14 @@ from auctions.models import (
 from auctions.state.grants import Grant, Grants
 from cluster.database.paging import in_pages
 from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.types import Json
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 
 
 def bids_as_sent(market: Market) -> list[str]:
     """Check that each bid was decided as it was sent: its body, offer, core, label and arrival agree."""
-    bids = Bid.objects.filter(market=market).order_by("sequence")
+    bids = Bid.objects.filter(market=market, seal=None).order_by("sequence")
     known = snapshots_at(market.pk, set(bids.order_by().values_list("inventory_version", flat=True)))
     decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
     problems = []
@@ -69,8 +72,8 @@ class RecordedStates:
     `granted` returns the grants after the same event.
     """
 
-    def __init__(self, market: Market, granted: Callable[[], GrantsOfEvents]) -> None:
-        self._market, self._granted = market, granted
+    def __init__(self, market: Market, granted: Callable[[], GrantsOfEvents], source: Source) -> None:
+        self._market, self._granted, self._source = market, granted, source
         self._states: dict[int, BidState] = {}
         """State of each bid, by its key."""
         self._going: dict[int, _Going] = {}
@@ -79,14 +82,42 @@ class RecordedStates:
         """Keys of the bids that have stood."""
         self._ended: set[int] = set()
         """Keys of the bids whose jobs an event ended before their last slot."""
-        first = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("version").first()
-        self._slot: int = market.slot if first is None else first.payload["from"] - 1
+        first = source.first_slot()
+        self._slot: int = market.slot if first is None else first - 1
         self._now = 0
+        self._traded = 0
+        """First slot on sale when slots last passed, or when the market opened."""
         self._ledger_version = 0
+
+    def over(self) -> set[int]:
+        """Return the keys of the bids in a state in which they stay."""
+        return {pk for pk, state in self._states.items() if state in TERMINAL}
+
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the states without those of the bids in `gone`, as `resume` reads them."""
+        going = [[pk, job.number, *job.window] for pk, job in self._going.items()]
+        return {
+            "states": [[pk, state.value] for pk, state in self._states.items() if pk not in gone],
+            "going": going,
+            "stood": keys_without(self._stood, gone),
+            "ended": keys_without(self._ended, gone),
+            "slot": self._slot,
+            "now": self._now,
+            "traded": self._traded,
+            "ledger_version": self._ledger_version,
+        }
+
+    def resume(self, document: Json) -> None:
+        """Go on from the states that `to_json` wrote."""
+        self._states = {pk: BidState(state) for pk, state in document["states"]}
+        self._going = {pk: _Going(number, (start, end)) for pk, number, start, end in document["going"]}
+        self._stood, self._ended = set(document["stood"]), set(document["ended"])
+        self._slot, self._now, self._traded = document["slot"], document["now"], document["traded"]
+        self._ledger_version = document["ledger_version"]
 
     def finish(self) -> Iterator[str]:
         """Compare the states with the rows."""
-        rows = Bid.objects.filter(market=self._market)
+        rows = Bid.objects.filter(market=self._market, seal=None)
         columns = ("pk", "sequence", "state", "ended_slot", "unrecorded_withdrawal")
         for bid in in_pages(rows.only(*columns), by="sequence"):
             state = self._states.get(bid.pk)
@@ -104,7 +135,10 @@ class RecordedStates:
         """Apply one event; yield what is wrong with it."""
         where = f"event version {event.version} ({event.kind})"
         granted = self._granted()
+        if event.kind == EventKind.OPENED:
+            self._traded = event.slot
         if event.kind == EventKind.SLOT:
+            self._traded = event.payload.get("now", event.slot + 1)
             yield from (f"{where}: {problem}" for problem in self._slots_pass(event))
         elif event.bid is not None:
             yield from (f"{where}: {problem}" for problem in self._bid_moves(event, event.bid, granted.grants))
@@ -130,8 +164,7 @@ class RecordedStates:
         withdrawn = event.payload.get("withdrawn", ())
         ended = event.payload.get("standing", {}).get("ended", ())
         named = {*withdrawn, *ended}
-        rows = Bid.objects.filter(market=self._market, sequence__in=named).select_related("decision") if named else ()
-        bids = {bid.sequence: bid for bid in rows}
+        bids = self._source.numbered(named)
         for number in withdrawn:
             pk = bids[number].pk if number in bids else 0
             if self._states.get(pk) != BidState.STANDING:

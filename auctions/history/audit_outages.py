@@ -22,10 +22,10 @@ from scheduling.preemptive.workers import TICKS
 
 def refunds_match(market: Market) -> list[str]:
     """Check that the refund of each failed job is that of its event: the cost of its slots or the operator's choice."""
-    events = Event.objects.filter(market=market, kind=EventKind.FAILED)
+    events = Event.objects.filter(market=market, kind=EventKind.FAILED, bid__seal=None)
     said = dict(events.values_list("bid_id", "payload"))
     problems = []
-    bids = Bid.objects.filter(market=market).defer("body", "resolved_request", "core_bid")
+    bids = Bid.objects.filter(market=market, seal=None).defer("body", "resolved_request", "core_bid")
     for bid in in_pages(bids, by="sequence"):
         payload = said.get(bid.pk, {})
         # Events recorded before refunds were introduced do not state one.

@@ -1,12 +1,14 @@
 """Checks of the figures published to bidders, against the events."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
+from auctions.history.recorded import keys_without
 from auctions.models import Bid, Event, EventKind, Market, Publication
 from auctions.readings.publications import LEAST_OWNERS, party_of
 from cluster.database.paging import in_pages
+from scheduling.model.types import Json
 
 TOLERANCE = 1e-7
 """Relative error of sums that are published with nine digits."""
@@ -17,6 +19,10 @@ class _Sums:
     """Counts and sums of the events up to one version."""
 
     admitted: int = 0
+    rejected_before: int = 0
+    """Number of archived bids that were rejected."""
+    value_before: float = 0.0
+    """Value of the archived jobs that were completed."""
     rejected: set[int | None] = field(default_factory=set)
     """Keys of the bids that were rejected; standing ones count, too."""
     stood: set[int] = field(default_factory=set)
@@ -26,6 +32,31 @@ class _Sums:
     """Value of each admitted job that was not cancelled and did not fail, by the bid's key."""
     owners: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Owners, or their teams, of bids that were admitted since the last publication, by the bid's key."""
+
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the sums, in which the bids in `gone` are counted and not named, as `of_json` reads them."""
+        over = [value for pk, value in self.values.items() if pk in gone]
+        return {
+            "admitted": self.admitted,
+            "rejected_before": self.rejected_before + len(self.rejected & set(gone)),
+            "value_before": sum(over, self.value_before),
+            "rejected": sorted(pk for pk in self.rejected - set(gone) if pk is not None),
+            "stood": keys_without(self.stood, gone),
+            "revenue": self.revenue,
+            "values": [[pk, value] for pk, value in self.values.items() if pk not in gone],
+            "owners": [[pk, *party] for pk, party in self.owners.items()],
+        }
+
+    @classmethod
+    def of_json(cls, document: Json) -> "_Sums":
+        """Read what `to_json` wrote."""
+        tables: Json = {
+            "rejected": set(document["rejected"]),
+            "stood": set(document["stood"]),
+            "values": dict(document["values"]),
+            "owners": {pk: (kind, key) for pk, kind, key in document["owners"]},
+        }
+        return cls(**document | tables)
 
     def take(self, event: Event) -> None:
         """Count one event."""
@@ -54,17 +85,29 @@ class Publications:
     """The publications of a market, each compared with the events up to its version."""
 
     def __init__(self, market: Market) -> None:
-        self._sums = _Sums()
+        self._market, self._sums, self._version = market, _Sums(), 0
         rows = Bid.objects.filter(market=market).exclude(stands_until=None)
         self._keys = dict(rows.values_list("sequence", "pk"))
         """Keys of the bids that stood, by sequence number."""
         self._rows = in_pages(Publication.objects.filter(market=market), by="version")
         self._next = next(self._rows, None)
 
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the sums up to the last event, and its version, as `resume` reads them."""
+        return {"version": self._version, "sums": self._sums.to_json(gone)}
+
+    def resume(self, document: Json) -> None:
+        """Go on from the sums that `to_json` wrote; publications of the last event's version are still compared."""
+        self._sums = _Sums.of_json(document["sums"])
+        later = Publication.objects.filter(market=self._market, version__gte=document["version"])
+        self._rows = in_pages(later, by="version")
+        self._next = next(self._rows, None)
+
     def take(self, event: Event) -> Iterator[str]:
         """Count one event; the publications before it are compared first."""
         while self._next is not None and self._next.version < event.version:
             yield from self._compared(self._next)
+        self._version = event.version
         self._sums.take(event)
         if event.kind == EventKind.SLOT:
             for number in event.payload.get("withdrawn", ()):
@@ -80,8 +123,8 @@ class Publications:
         self._next, sums = next(self._rows, None), self._sums
         expected = {
             "admitted": sums.admitted,
-            "rejected": len(sums.rejected),
-            "welfare": sum(sums.values.values()),
+            "rejected": sums.rejected_before + len(sums.rejected),
+            "welfare": sum(sums.values.values(), sums.value_before),
             "revenue": sums.revenue,
         }
         for name, value in expected.items():

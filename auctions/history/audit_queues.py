@@ -28,8 +28,8 @@ from scheduling.preemptive.workers import TICKS, machines
 
 
 def segments_match(market: Market, found: RecordedWork) -> list[str]:
-    """Check that the stored segments and preemptions are those that a replay found."""
-    kept = recorded(market.pk)
+    """Check that the stored segments and preemptions of bids that are not archived are those that a replay found."""
+    kept = recorded(market.pk, archived=False)
     problems = [f"bid {row[0]} did not run as kept: {row[3:]}" for row in sorted({*kept.segments} - {*found.segments})]
     problems += [
         f"it is not kept that bid {row[0]} ran: {row[3:]}" for row in sorted({*found.segments} - {*kept.segments})
@@ -93,7 +93,9 @@ def chunks_complete(market: Market) -> list[str]:
             and row.worked != row.count * row.each
         ):
             problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
-    completed = Bid.objects.filter(market=market, state=BidState.COMPLETED, ended_slot=None, queued__isnull=False)
+    completed = Bid.objects.filter(
+        market=market, seal=None, state=BidState.COMPLETED, ended_slot=None, queued__isnull=False
+    )
     ends = completed.annotate(last=Max("queued__segments__end")).defer("body", "core_bid")
     for bid in in_pages(ends, by="sequence"):
         if done[bid.pk] != bid.resolved_request["chunks"]:

@@ -1,11 +1,11 @@
 """Checks against a replay of all events: receipts, moves, payments, and what was stored of slots and queues."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from auctions.history.recorded import RecordedReceipts
+from auctions.history.recorded import RecordedReceipts, Source
 from auctions.history.replay import UNREADABLE, Replaying
 from auctions.history.steps import Replayed
 from auctions.models import Event, EventKind, Market, SlotPrice
@@ -17,14 +17,40 @@ from scheduling.model.types import Json
 class ReplayedRecord:
     """A replay that is compared with the record event by event."""
 
-    def __init__(self, market: Market) -> None:
-        self._market = market
-        self._state = Replaying(priced=True)
-        self._receipts = RecordedReceipts(market)
+    def __init__(self, market: Market, source: Source) -> None:
+        self._market, self._source = market, source
+        self._state = Replaying(priced=True, source=source)
+        self._receipts = RecordedReceipts(market, source)
+        self._first_slot: int | None = None
+        """First slot whose stored prices are compared; None for all."""
         self._slots: dict[int, tuple[int, bytes | None]] = {}
         """For each slot that began, the version of the inventory and the digest of the prices and the use."""
         self._inventory_version = 0
         self._broken_off: Exception | None = None
+
+    @property
+    def under_way(self) -> set[int]:
+        """Numbers of the bids whose jobs are in the book."""
+        return set(map(int, self._state.under_way))
+
+    def to_json(self, gone: Collection[int], numbers: Collection[int], *, first_slot: int) -> Json:
+        """Return the state without the bids with these keys and numbers, as `resume` reads it.
+
+        Stored slots are compared from `first_slot` on afterwards.
+        """
+        self._whole()
+        return {
+            "state": self._state.state_json(numbers),
+            "receipts": self._receipts.to_json(gone),
+            "inventory_version": self._inventory_version,
+            "first_slot": first_slot,
+        }
+
+    def resume(self, document: Json) -> None:
+        """Go on from the state that `to_json` wrote."""
+        self._state.resume_state(document["state"], self._market.pk, self._source)
+        self._receipts.resume(document["receipts"])
+        self._inventory_version, self._first_slot = document["inventory_version"], document["first_slot"]
 
     def take(self, event: Event) -> Iterator[str]:
         """Replay one event and compare its decisions and moves. After an error of the replay no event is replayed."""
@@ -44,10 +70,16 @@ class ReplayedRecord:
             if isinstance(step, Replayed):
                 yield from _decided_otherwise(step, recorded[id(step)])
 
+    def broken(self) -> list[str]:
+        """Return why the replay broke off; nothing if it did not."""
+        if self._broken_off is None:
+            return []
+        return [f"the replay breaks off: {type(self._broken_off).__name__}: {self._broken_off}"]
+
     def finish(self) -> Iterator[str]:
         """Yield what is wrong once all events were read: the replay broke off, or receipts that it did not give."""
         if self._broken_off is not None:
-            yield f"the replay breaks off: {type(self._broken_off).__name__}: {self._broken_off}"
+            yield from self.broken()
             return
         for number, _ in self._receipts.left():
             yield f"bid {number} has a receipt that a replay does not give"
@@ -57,13 +89,18 @@ class ReplayedRecord:
         self._whole()
         return together(self._state.runs)
 
-    def slots_otherwise(self) -> list[str]:
-        """Compare the stored slots; raises the error with which the replay broke off."""
+    def slots_otherwise(self, *, before: int | None = None) -> list[str]:
+        """Compare the stored slots, up to slot `before` if it is given; raises the error that broke the replay off."""
         self._whole()
-        numbers = set(SlotPrice.objects.filter(market=self._market).values_list("slot", flat=True))
+        stored = SlotPrice.objects.filter(market=self._market)
+        if self._first_slot is not None:
+            stored = stored.filter(slot__gte=self._first_slot)
+        if before is not None:
+            stored = stored.filter(slot__lt=before)
+        numbers = set(stored.values_list("slot", flat=True))
         problems = [f"slot {slot} is missing" for slot in sorted(self._slots.keys() - numbers)]
         problems += [f"slot {slot} was never kept" for slot in sorted(numbers - self._slots.keys())]
-        for row in in_pages(SlotPrice.objects.filter(market=self._market), by="slot", size=50):
+        for row in in_pages(stored, by="slot", size=50):
             found = (row.inventory_version, _digest(row.prices, row.used))
             if row.slot in self._slots and found != self._slots[row.slot]:
                 problems.append(f"slot {row.slot} began otherwise")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from auctions.domain.lock import ENDS, MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
@@ -36,22 +36,30 @@ PLANNING = (EventKind.SLOT, *sorted(ENDS), EventKind.INVENTORY, EventKind.POLICY
 DOCUMENTS = ("bid__body", "bid__resolved_request", "bid__core_bid")
 """Columns of bids that checks of receipts do not read; they are the largest."""
 
+INVENTORIES = frozenset({EventKind.OPENED, EventKind.INVENTORY})
+
 DECIDED = ADMITTED | {BidState.REJECTED}
 
 
 def events_contiguous(market: Market) -> list[str]:
-    """Check that versions are 1, 2, ..., and that the market's versions are those of the last events of their kinds."""
-    rows = list(Event.objects.filter(market=market).order_by("version").values_list("version", "kind"))
+    """Check that versions go on from the last archived one without gaps.
+
+    The market's versions must be those of the last events of their kinds.
+    """
+    cut = market.sealed_version
+    rows = list(Event.objects.filter(market=market, version__gt=cut).order_by("version").values_list("version", "kind"))
     problems = [
         f"event version {found} stands where {expected} should"
-        for expected, (found, _) in enumerate(rows, start=1)
+        for expected, (found, _) in enumerate(rows, start=cut + 1)
         if found != expected
     ][:1]
-    if len(rows) != market.version:
-        problems.append(f"market.version is {market.version}, but there are {len(rows)} events")
+    if cut + len(rows) != market.version:
+        problems.append(f"market.version is {market.version}, but there are {cut + len(rows)} events")
+    inventories = Event.objects.filter(market=market, kind__in=INVENTORIES, version__lte=cut)
+    rows = [*inventories.order_by("version").values_list("version", "kind"), *rows]
     for name, kinds in (
         ("ledger_version", MOVES_THE_LEDGER),
-        ("inventory_version", {EventKind.OPENED, EventKind.INVENTORY}),
+        ("inventory_version", INVENTORIES),
     ):
         last = max((version for version, kind in rows if kind in kinds), default=0)
         if getattr(market, name) != last:
@@ -78,8 +86,9 @@ def bids_accounted_for(market: Market) -> list[str]:
 
     Submitted = admitted + rejected + waiting + standing + withdrawn + quarantined.
     """
-    states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
-    kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
+    states = dict(Bid.objects.filter(market=market, seal=None).order_by().values_list("state").annotate(n=Count("pk")))
+    events = Event.objects.filter(market=market).exclude(bid__seal__isnull=False)
+    kinds = dict(events.order_by().values_list("kind").annotate(n=Count("pk")))
     kinds[EventKind.REJECTED] = kinds.get(EventKind.REJECTED, 0) + len(ended_versions(market))
     unrecorded = Bid.objects.filter(market=market, unrecorded_withdrawal=True).count()
     kinds[EventKind.WITHDRAWN] = kinds.get(EventKind.WITHDRAWN, 0) + len(withdrawn_versions(market)) + unrecorded
@@ -87,7 +96,7 @@ def bids_accounted_for(market: Market) -> list[str]:
         "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
         "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
         "completed early": (
-            Bid.objects.filter(market=market, state=BidState.COMPLETED, ended_slot__isnull=False).count(),
+            Bid.objects.filter(market=market, seal=None, state=BidState.COMPLETED, ended_slot__isnull=False).count(),
             kinds.get(EventKind.COMPLETED, 0),
         ),
         "admitted": (sum(states.get(s, 0) for s in ADMITTED), kinds.get(EventKind.ADMITTED, 0)),
@@ -103,7 +112,7 @@ def bids_accounted_for(market: Market) -> list[str]:
 
 def _quarantined(market: Market) -> int:
     """Return the number of bids that are quarantined by their events: neither retried nor withdrawn since."""
-    events = Event.objects.filter(market=market)
+    events = Event.objects.filter(market=market).exclude(bid__seal__isnull=False)
     times = Count("pk", filter=Q(kind=EventKind.QUARANTINED)) - Count("pk", filter=Q(kind=EventKind.RETRIED))
     aside = events.order_by().values("bid").annotate(times=times).filter(bid__isnull=False, times__gt=0)
     withdrawn = events.filter(kind=EventKind.WITHDRAWN, bid__in=aside.values("bid"))
@@ -116,12 +125,13 @@ def policy_errors_kept(market: Market) -> list[str]:
     Each error must name the policy in force, and `market.planning_failed` must match the last plan.
     """
     events = Event.objects.filter(market=market).order_by("version")
-    failures = events.filter(Q(kind=EventKind.QUARANTINED) | Q(payload__has_any_keys=FAILURES))
+    failed = Q(kind=EventKind.QUARANTINED) | Q(payload__has_any_keys=FAILURES)
+    failures = events.filter(failed, version__gt=market.sealed_version)
     expected = {
         version: (bid if kind == EventKind.QUARANTINED else None, at)
         for version, kind, bid, at in failures.values_list("version", "kind", "bid", "at")
     }
-    rows = PolicyError.objects.filter(market=market).select_related("policy")
+    rows = PolicyError.objects.filter(market=market, version__gt=market.sealed_version).select_related("policy")
     found = {row.version: (row.bid_id, row.at) for row in rows}
     problems = [
         f"the error of event version {version} is missing, differs, or belongs to no event"
@@ -153,12 +163,13 @@ def _in_force(chosen: list[tuple[int, int]], version: int) -> int:
 def one_receipt_each(market: Market) -> list[str]:
     """Check that a decided bid has one receipt and one deciding event of the same version, and other bids have none."""
     events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
+    events = events.filter(bid__seal=None)
     ended = ended_versions(market)
     versions = dict(events.values_list("bid_id", "version")) | dict(ended)
     counted = Counter([*events.values_list("bid_id", flat=True), *(pk for pk, _ in ended)])
     receipts = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "version"))
     problems = []
-    for pk, sequence, state in Bid.objects.filter(market=market).values_list("pk", "sequence", "state"):
+    for pk, sequence, state in Bid.objects.filter(market=market, seal=None).values_list("pk", "sequence", "state"):
         expected = 1 if state in DECIDED else 0
         if counted[pk] != expected or (pk in receipts) != bool(expected):
             problems.append(f"bid {sequence} ({state}) has {counted[pk]} decisions and {int(pk in receipts)} receipts")
@@ -167,9 +178,14 @@ def one_receipt_each(market: Market) -> list[str]:
     return problems
 
 
+def _slots(market: Market) -> "QuerySet[Event]":
+    """Return the events of slots that are not archived."""
+    return Event.objects.filter(market=market, kind=EventKind.SLOT, version__gt=market.sealed_version)
+
+
 def withdrawn_versions(market: Market) -> list[tuple[int, int]]:
     """Return the numbers of bids that were withdrawn while they stood, with the versions of the events naming them."""
-    slots = Event.objects.filter(market=market, kind=EventKind.SLOT, payload__has_key="withdrawn")
+    slots = _slots(market).filter(payload__has_key="withdrawn")
     rows = slots.order_by("version").values_list("version", "payload__withdrawn")
     return [(number, version) for version, numbers in rows for number in numbers]
 
@@ -177,7 +193,7 @@ def withdrawn_versions(market: Market) -> list[tuple[int, int]]:
 def ended_versions(market: Market) -> list[tuple[int, int]]:
     """Return the keys of standing bids that ended when slots began, with the versions of these slots' events."""
     keys = dict(Bid.objects.filter(market=market).exclude(stands_until=None).values_list("sequence", "pk"))
-    slots = Event.objects.filter(market=market, kind=EventKind.SLOT, payload__has_key="standing")
+    slots = _slots(market).filter(payload__has_key="standing")
     rows = slots.order_by("version").values_list("version", "payload__standing")
     # A number of no bid that stood is kept as it is, so that the counts differ.
     return [(keys.get(number, -number), version) for version, turn in rows for number in turn["ended"]]
@@ -186,28 +202,33 @@ def ended_versions(market: Market) -> list[tuple[int, int]]:
 def receipts_match_rows(market: Market) -> list[str]:
     """Check that state, value, payment, slot and standalone value of each decided bid are those of its receipt."""
     problems = []
-    firsts = FirstDecision.objects.filter(bid__market=market).select_related("bid").defer(*DOCUMENTS)
+    firsts = FirstDecision.objects.filter(bid__market=market, bid__seal=None).select_related("bid").defer(*DOCUMENTS)
     for first in in_pages(firsts, by="pk"):
         decision, number = Decision.from_json(parse(first.receipt)), first.bid.sequence
         said = (decision.bid_id, decision.slot, decision.standalone_value, decision.admitted)
         if said != (str(number), first.slot, first.standalone_value, False):
             problems.append(f"bid {number}: the row of its first decision is not what the receipt says")
     for row in _records(market):
-        decision, bid = Decision.from_json(parse(row.receipt)), row.bid
-        pairs = {
-            "bid_id": (decision.bid_id, str(bid.sequence)),
-            "admitted": (decision.admitted, bid.state in ADMITTED),
-            "value": (decision.value if decision.admitted else None, bid.value),
-            "payment": (decision.payment if decision.admitted else None, bid.payment),
-            "slot": (decision.slot, row.slot),
-            "standalone_value": (decision.standalone_value, row.standalone_value),
-        }
-        problems += [
-            f"bid {bid.sequence}: {name} is {found} in the row, {said} in the receipt"
-            for name, (said, found) in pairs.items()
-            if said != found
-        ]
+        problems += receipt_otherwise(row.bid, row)
     return problems
+
+
+def receipt_otherwise(bid: Bid, row: DecisionRecord) -> list[str]:
+    """Return what the rows of a bid and of its decision say otherwise than the receipt."""
+    decision = Decision.from_json(parse(row.receipt))
+    pairs = {
+        "bid_id": (decision.bid_id, str(bid.sequence)),
+        "admitted": (decision.admitted, bid.state in ADMITTED),
+        "value": (decision.value if decision.admitted else None, bid.value),
+        "payment": (decision.payment if decision.admitted else None, bid.payment),
+        "slot": (decision.slot, row.slot),
+        "standalone_value": (decision.standalone_value, row.standalone_value),
+    }
+    return [
+        f"bid {bid.sequence}: {name} is {found} in the row, {said} in the receipt"
+        for name, (said, found) in pairs.items()
+        if said != found
+    ]
 
 
 def policies_match_events(market: Market) -> list[str]:
@@ -275,8 +296,9 @@ def charges_match(market: Market) -> list[str]:
 
 def welfare_adds_up(market: Market) -> list[str]:
     """Check that the sum of values = sum of payoffs in the receipts + sum of charges."""
-    values = Bid.objects.filter(market=market, state__in=sorted(ADMITTED)).aggregate(v=Sum("value"))["v"] or 0.0
-    charged = Payment.objects.filter(bid__market=market).aggregate(v=Sum("amount"))["v"] or 0.0
+    live = Bid.objects.filter(market=market, seal=None)
+    values = live.filter(state__in=sorted(ADMITTED)).aggregate(v=Sum("value"))["v"] or 0.0
+    charged = Payment.objects.filter(bid__market=market, bid__seal=None).aggregate(v=Sum("amount"))["v"] or 0.0
     payoffs = sum(float(parse(row.receipt)["payoff"]) for row in _records(market))
     if abs(values - payoffs - charged) > TOLERANCE * max(1.0, abs(values)):
         return [f"values sum to {values}, payoffs to {payoffs}, charges to {charged}"]
@@ -303,5 +325,5 @@ def welfare_below_bound(market: Market) -> list[str]:
 
 
 def _records(market: Market) -> Iterator[DecisionRecord]:
-    rows = DecisionRecord.objects.filter(bid__market=market).select_related("bid").defer(*DOCUMENTS)
+    rows = DecisionRecord.objects.filter(bid__market=market, bid__seal=None).select_related("bid").defer(*DOCUMENTS)
     return in_pages(rows, by="pk")

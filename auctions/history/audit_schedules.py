@@ -35,7 +35,7 @@ STRETCH = 256
 
 def commitments_match(market: Market, grants: Mapping[int, Grant]) -> Iterator[str]:
     """Check that each job holds what its receipt and later moves grant, up to the slot it ended in, others nothing."""
-    for page in pages(Bid.objects.filter(market=market).only("pk", "sequence", "state"), by="sequence"):
+    for page in pages(Bid.objects.filter(market=market, seal=None).only("pk", "sequence", "state"), by="sequence"):
         held: dict[int, list[Holding]] = defaultdict(list)
         rows = Commitment.objects.filter(bid__in=page)
         for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
@@ -51,7 +51,7 @@ def commitments_match(market: Market, grants: Mapping[int, Grant]) -> Iterator[s
 def plans_match(market: Market, grants: Mapping[int, Grant]) -> Iterator[str]:
     """Check that start and completion of each job were granted last, and the steps of its plan match the events."""
     columns = ("pk", "sequence", "state", "start_slot", "completion_slot")
-    for page in pages(Bid.objects.filter(market=market).only(*columns), by="sequence"):
+    for page in pages(Bid.objects.filter(market=market, seal=None).only(*columns), by="sequence"):
         kept: dict[int, list[tuple[int, int, int | None, int | None]]] = defaultdict(list)
         for row in PlanChange.objects.filter(bid__in=page).order_by("version"):
             kept[row.bid_id].append((row.version, row.slot, row.start, row.completion))
@@ -146,7 +146,7 @@ def _granted(
 ) -> Iterator[tuple[Bid, Grant, CoreBid, tuple[Placement, ...]]]:
     """Yield admitted bids with their grants, in positions of the inventory of the last grant."""
     snapshots = _snapshots(market)
-    admissions = Event.objects.filter(market=market, kind=EventKind.ADMITTED)
+    admissions = Event.objects.filter(market=market, kind=EventKind.ADMITTED, bid__seal=None)
     bids = Bid.objects.filter(market=market, pk__in=admissions.values("bid"))
     for bid in in_pages(bids.defer("body"), by="sequence"):
         grant = grants[bid.pk]

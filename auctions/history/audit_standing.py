@@ -1,14 +1,15 @@
 """Checks of standing bids: their turns, how long they stand, and what their rows say of both."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import astuple, dataclass, replace
 from operator import attrgetter
 
 from django.db.models import F
 
 from auctions.engine.standing import ENDED_AT_ONCE
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
+from scheduling.model.types import Json
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.standing import StandingRule
 from scheduling.registry import POLICIES
@@ -37,6 +38,17 @@ class StandingTurns:
         self._now: dict[int, _Stood] = {}
         """Those that stand."""
         self._posts_prices = False
+
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the bids that stood without those whose numbers are in `gone`, as `resume` reads them."""
+        known = [astuple(one) for number, one in self._known.items() if number not in gone]
+        return {"known": known, "now": list(self._now), "posts_prices": self._posts_prices}
+
+    def resume(self, document: Json) -> None:
+        """Go on from the bids that `to_json` wrote."""
+        self._known = {one.number: one for one in (_Stood(*row) for row in document["known"])}
+        self._now = {number: self._known[number] for number in document["now"]}
+        self._posts_prices = document["posts_prices"]
 
     def take(self, event: Event) -> Iterator[str]:
         """Read one event; yield what is wrong with it."""
@@ -91,7 +103,7 @@ class StandingTurns:
 
     def finish(self) -> Iterator[str]:
         """Compare turns and ends with the rows, and check that no job began before its bid was admitted."""
-        found = Bid.objects.filter(market=self._market).exclude(stands_until=None)
+        found = Bid.objects.filter(market=self._market, seal=None).exclude(stands_until=None)
         columns = ("sequence", "stands_until", "tried_slot", "tries")
         rows = {number: tuple(row) for number, *row in found.order_by("sequence").values_list(*columns)}
         for number in sorted(rows.keys() ^ self._known):

@@ -4,11 +4,14 @@ Submissions, withdrawals and decisions are events under one lock. So it is known
 the rule of `auctions.domain.turns` says which one was next: nothing is left to a clock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import astuple
 
 from auctions.domain.turns import Turns, WaitingBid, queue_owner
+from auctions.history.recorded import keys_without
 from auctions.models import Event, EventKind, Market, OwnerTurn
 from auctions.state.owner_turns import TAKES
+from scheduling.model.types import Json
 
 
 class DecisionOrder:
@@ -24,9 +27,32 @@ class DecisionOrder:
         """Numbers of the bids that have left the queue for ever, since they stood."""
         self._turns = Turns()
         self._waiting: dict[int, WaitingBid] = {}
+        self._version = 0
+
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the queue without the bids whose numbers are in `gone`, as `resume` reads it."""
+        return {
+            "version": self._version,
+            "stood": keys_without(self._stood, gone),
+            "last": sorted(self._turns.last.items()),
+            "waiting": [list(astuple(self._waiting[number])) for number in sorted(self._waiting)],
+        }
+
+    def resume(self, document: Json) -> None:
+        """Go on from the queue that `to_json` wrote."""
+        self._version, self._stood = document["version"], set(document["stood"])
+        self._turns = Turns(dict(document["last"]))
+        self._waiting = {bid.number: bid for bid in (WaitingBid(*row) for row in document["waiting"])}
+        for bid in self._waiting.values():
+            self._turns.add(self._placed(bid, self._version))
+
+    def _placed(self, bid: WaitingBid, version: int) -> WaitingBid:
+        """Return a bid as it waits after the event of this version."""
+        return bid if version > self._market.turns_from else WaitingBid(bid.number, 0, 0)
 
     def take(self, event: Event) -> Iterator[str]:
         """Apply one event; yield what is wrong with it."""
+        self._version = event.version
         if event.version == self._market.turns_from + 1:
             self._turns = Turns()
             for bid in self._waiting.values():
@@ -37,7 +63,7 @@ class DecisionOrder:
         if event.kind in (EventKind.SUBMITTED, EventKind.RETRIED):
             owner = queue_owner(user=event.bid.owner_id, team=event.bid.team_id)
             bid = self._waiting[number] = WaitingBid(number, event.bid.arrival_slot, owner)
-            self._turns.add(bid if event.version > self._market.turns_from else WaitingBid(number, 0, 0))
+            self._turns.add(self._placed(bid, event.version))
         elif event.kind == EventKind.WITHDRAWN:
             self._waiting.pop(number, None)
             self._turns.remove(number)

@@ -1,6 +1,6 @@
 """Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,12 +16,13 @@ from auctions.engine import planning, standing
 from auctions.engine.decide import answer
 from auctions.engine.planning import Planned
 from auctions.engine.standing import Candidate, Try, Turn
-from auctions.history.recorded import RecordedReceipts, pages_of_events
-from auctions.history.standing_bids import StandingBids
+from auctions.history.recorded import RecordedReceipts, Rows, Source
+from auctions.history.standing_bids import Snapshots, StandingBids
 from auctions.history.steps import Replayed, Step
 from auctions.models import Bid, Event, EventKind, Market
 from auctions.state.book import LiveBook
-from auctions.state.queue_rows import RecordedWork, taken
+from auctions.state.queue_rows import RecordedWork, taken, together
+from auctions.state.seals import state_at_cut
 from scheduling.batch.consumption import consumption_of
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
@@ -58,10 +59,14 @@ class Replay:
 
 
 def replay_market(market: Market) -> Replay:
-    """Replay every decision and compare it with the record."""
-    recorded, state = RecordedReceipts(market), Replaying(priced=False)
+    """Replay every decision that is not archived and compare it with the record."""
+    source, start = Rows(market, since=market.sealed_version), state_at_cut(market)
+    recorded, state = RecordedReceipts(market, source), Replaying(priced=False, source=source)
+    if start is not None:
+        state.resume_state(start["replay"]["state"], market.pk, source)
+        recorded.resume(start["replay"]["receipts"])
     decisions, wrong = 0, []
-    for page in pages_of_events(market):
+    for page in source.pages():
         for event in page:
             steps = state.steps(event)
             made = [step for step in steps if isinstance(step, Replayed)]
@@ -79,8 +84,8 @@ def replay_market(market: Market) -> Replay:
 class Replaying:
     """The state of a market between two events. The recorded policy decides and plans again."""
 
-    def __init__(self, *, priced: bool) -> None:
-        self._priced = priced
+    def __init__(self, *, priced: bool, source: Source | None = None) -> None:
+        self._priced, self._source = priced, source
         self.keys: dict[int, int] = {}
         """Keys of the bids that stood so far, by sequence number."""
         self.runs: list[RecordedWork] = []
@@ -94,6 +99,55 @@ class Replaying:
         """Decisions on standing bids that belong to the last event, which began a slot."""
         self._admitted: set[int] = set()
         """Numbers of standing bids that were admitted in that turn; the events of their admissions follow."""
+
+    @property
+    def source(self) -> Source:
+        """The place from which bids are read; raises TypeError if none was given."""
+        if self._source is None:
+            raise TypeError("this replay reads no bids")
+        return self._source
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """Ids of the bids whose jobs are in the book."""
+        return () if self._book is None else tuple(self._book.running.jobs)
+
+    def state_json(self, gone: Collection[int]) -> Json:
+        """Return the state as a document from which `resume_state` goes on to the same bytes.
+
+        Work on the bids with the sequence numbers in `gone` is left out.
+        """
+        book, known = self.at(0), Snapshots()
+        work, lost = together(self.runs), set(gone)
+        return {
+            "policy": [book.policy.name, book.policy.to_json()],
+            "snapshot": known.position(book.snapshot),
+            "book": book.running.to_json(),
+            "on_sale": self._on_sale,
+            "admitted": sorted(self._admitted),
+            "standing": self.standing.to_json(known),
+            "segments": [row for row in work.segments if row[0] not in lost],
+            "preemptions": [row for row in work.preemptions if lost.isdisjoint(row[1:3])],
+            "snapshots": known.documents,
+        }
+
+    def resume_state(self, document: Json, market_id: int, source: Source) -> None:
+        """Go on from what `state_json` wrote; `source` has the bids that stand."""
+        snapshots = [InventorySnapshot.from_json(one) for one in document["snapshots"]]
+        snapshot, stored = snapshots[document["snapshot"]], document["book"]
+        self._book = LiveBook(
+            version=0,
+            market_id=market_id,
+            snapshot=snapshot,
+            policy=recorded_policy(*document["policy"]),
+            policy_id=0,
+            running=RunningBook.from_json(stored, snapshot.ledger(start=stored["now"])),
+        )
+        self._on_sale, self._admitted = document["on_sale"], set(document["admitted"])
+        self.standing = StandingBids.from_json(document["standing"], snapshots, source)
+        self.keys = self.standing.keys()
+        rows = (tuple(map(tuple, document[name])) for name in ("segments", "preemptions"))
+        self.runs = [RecordedWork(*rows)]
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """Return new schedules of jobs from this event on, and apply them to the book.
@@ -311,9 +365,8 @@ class Replaying:
 
     def offers_of(self, book: LiveBook) -> dict[str, Json]:
         """Return the resolved requests of the jobs in a book, by the ids of their bids."""
-        numbers = [int(name) for name in book.running.jobs]
-        bids = Bid.objects.filter(market_id=book.market_id, sequence__in=numbers)
-        return {str(number): offer for number, offer in bids.values_list("sequence", "resolved_request")}
+        bids = self.source.numbered([int(name) for name in book.running.jobs])
+        return {str(number): bid.resolved_request for number, bid in bids.items()}
 
     def _step(
         self,

@@ -1,7 +1,7 @@
 """The bids that stand at a point of a replay, and their turns, found by the functions of the live market."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 
 from auctions.domain.bid_conversion import core_bid
@@ -10,9 +10,12 @@ from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
 from auctions.engine import standing
 from auctions.engine.standing import Candidate, Try, Turn
+from auctions.history.recorded import Source
 from auctions.models import Bid
 from auctions.state.book import LiveBook
-from scheduling.model.decision import Decision
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, canonical
+from scheduling.model.types import Json
 from scheduling.policies.standing import StandingBid, StandingRule
 
 Asks = Callable[[LiveBook, Candidate, int | None], Try]
@@ -38,6 +41,23 @@ class Standing:
         return Candidate(replace(self.one, bid=core), first, self.row.owner_id)
 
 
+class Snapshots:
+    """Inventories of a document, each written once."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, int] = {}
+        self.documents: list[Json] = []
+
+    def position(self, snapshot: InventorySnapshot) -> int:
+        """Return the position of an inventory among the documents; it is added if it is new."""
+        document = snapshot.to_json()
+        key = canonical(document)
+        if key not in self._positions:
+            self._positions[key] = len(self.documents)
+            self.documents.append(document)
+        return self._positions[key]
+
+
 class StandingBids:
     """The bids that stand between two events, by sequence number."""
 
@@ -49,6 +69,48 @@ class StandingBids:
 
     def __contains__(self, number: int) -> bool:
         return number in self._bids
+
+    def to_json(self, known: Snapshots) -> Json:
+        """Return a document that `from_json` reads; inventories are added to `known`."""
+        groups = {"bids": self._bids, "quarantined": self._quarantined}
+        return {
+            "rule": asdict(self.rule),
+            **{
+                name: [
+                    {
+                        "key": found.row.pk,
+                        **{key: getattr(found.one, key) for key in ("number", "tried", "until", "owner")},
+                        "bid": found.one.bid.to_json(),
+                        "first": found.first.to_json(),
+                        "snapshot": known.position(found.snapshot),
+                    }
+                    for found in group.values()
+                ]
+                for name, group in groups.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, document: Json, snapshots: Sequence[InventorySnapshot], source: Source) -> "StandingBids":
+        """Read what `to_json` wrote, with the rows of the bids from a source."""
+        found = cls(StandingRule.from_json(document["rule"]))
+        for name, group in (("bids", found._bids), ("quarantined", found._quarantined)):
+            for row in document[name]:
+                one = StandingBid(
+                    row["number"], CoreBid.from_json(row["bid"]), row["tried"], row["until"], row["owner"]
+                )
+                bid = source.bids([row["key"]])[row["key"]]
+                first = Decision.from_json(row["first"])
+                group[one.number] = Standing(bid, one, first, snapshots[row["snapshot"]])
+        return found
+
+    def keys(self) -> dict[int, int]:
+        """Return the keys of the bids that stand, or are quarantined and stood, by number."""
+        return {number: found.row.pk for number, found in (*self._bids.items(), *self._quarantined.items())}
+
+    def firsts(self) -> dict[int, Decision]:
+        """Return the first decisions on the bids that stand, by number."""
+        return {number: found.first for number, found in self._bids.items()}
 
     def copy(self) -> "StandingBids":
         """Return an independent copy."""

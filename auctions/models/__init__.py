@@ -41,6 +41,7 @@ from auctions.models.market import (
     PolicyVersion,
 )
 from auctions.models.prices_and_bounds import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
+from auctions.models.seals import OUTCOME, Seal
 from auctions.models.turns import OwnerTurn
 from auctions.models.webhooks import Delivery, DeliveryStatus, Webhook, WebhookCursor
 from auctions.models.workers import WorkerSign
@@ -48,6 +49,7 @@ from auctions.models.workers import WorkerSign
 __all__ = [
     "ADMITTED",
     "MOVES",
+    "OUTCOME",
     "TERMINAL",
     "UNDECIDED",
     "WITHDRAWABLE",
@@ -83,6 +85,7 @@ __all__ = [
     "PsHost",
     "Publication",
     "QueuedChunks",
+    "Seal",
     "Segment",
     "SlotPrice",
     "Webhook",

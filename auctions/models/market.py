@@ -39,6 +39,12 @@ class Market(models.Model):
     turns_from = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version after which owners take turns; before, bids were in order."
     )
+    sealed_version = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version of the last archived event; 0 if nothing is archived."
+    )
+    keep_days = models.PositiveIntegerField(
+        null=True, editable=False, help_text="Days after which events are archived; null if they are kept."
+    )
     planning_failed = models.BooleanField(
         default=False, editable=False, help_text="Whether the policy failed when it last planned jobs."
     )
@@ -168,6 +174,8 @@ class Bid(models.Model):
     kept_from = models.BigIntegerField(
         null=True, help_text="First slot in which the promise is kept by machines other than those in the receipt."
     )
+    seal = models.ForeignKey("auctions.Seal", models.PROTECT, null=True, related_name="bids", db_index=False)
+    """Seal of the archive that has its request, its receipts and its events; None while they are here."""
 
     class Meta:
         ordering = ["-sequence"]

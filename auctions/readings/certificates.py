@@ -184,7 +184,7 @@ def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
     for i, decision in sorted(enumerate(inputs.decisions), key=lambda numbered: _first_slot(numbered[1])):
         first, last = _first_slot(decision), decision.slot + horizon
         exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
-        exact = exact and decision.policy.name == policy.name
+        exact = exact and decision.policy.name == policy.name and decision.bid.seal_id is None
         exact = exact and last - first <= LONGEST_WINDOW * horizon and not decision.bid.completed_early
         if exact and values[i] > 0:
             if posted is None or last > end:

@@ -103,7 +103,7 @@ def renew(market_id: int) -> CompetitiveRatio | None:
         row = CompetitiveRatio.objects.filter(market=market).first() or CompetitiveRatio(market=market, basis="")
         if row.basis == basis:
             return row
-        latest = list(done.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
+        latest = list(done.filter(seal=None).order_by("-completion_slot", "-sequence")[:MOST_JOBS])
     bids = sorted(latest, key=lambda bid: bid.sequence)
     findings = _measured(bids, complete, market, book.snapshot, book.policy)  # rows of complete jobs never change
     row.basis, row.findings, row.computed_at = basis, asdict(findings), seen.moment.wall

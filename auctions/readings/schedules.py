@@ -71,9 +71,9 @@ class MachinesOfSlot:
 
 
 def receipt_of(bid: Bid) -> Receipt | None:
-    """Return the receipt of a bid; None if it is not decided."""
+    """Return the receipt of a bid; None if it is not decided, or if it is archived."""
     record = last_record(bid)
-    if record is None:
+    if record is None or bid.seal_id is not None:
         return None
     snapshot = snapshots_at(bid.market_id, {record.inventory_version})[record.inventory_version]
     return Receipt(record, Decision.from_json(parse(record.receipt)), snapshot)

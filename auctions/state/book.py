@@ -310,7 +310,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = snapshot.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
-    learned = recorded_history(market.pk, snapshot, in_force=market.inventory_version)
+    learned = recorded_history(market, snapshot, in_force=market.inventory_version)
     book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
@@ -400,6 +400,8 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
     """Apply what other processes decided since; return False if the book has to be rebuilt."""
     if book.version >= market.ledger_version:
         return book.version == market.ledger_version
+    if book.version < market.sealed_version:
+        return False  # the events that it missed may be archived
     most = CATCH_UP_EVENTS * max(1, len(book.running.jobs) // (JOBS_PER_EVENT * CATCH_UP_EVENTS))
     events = _missed(most)(market.pk, book.version)
     if len(events) > most or not CAUGHT_UP.issuperset(event.kind for event in events):

@@ -1,12 +1,14 @@
 """Grants according to events: machines, start and completion of every admitted bid, from receipts and moves."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import astuple, dataclass, field, replace
 
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import ENDS
 from auctions.domain.transitions import Window
 from auctions.models import Bid, Event, EventKind
 from scheduling.model.decision import Decision, Move, parse
+from scheduling.model.types import Json
 from scheduling.registry import POLICIES
 
 
@@ -43,6 +45,24 @@ class Grants:
         self._inventory_version = 0
         self.all: dict[int, Grant] = {}
         """Grants by the bid's key."""
+
+    def to_json(self, gone: Collection[int]) -> Json:
+        """Return the grants without those of the bids in `gone`, as `resume` reads them."""
+        return {
+            "inventory_version": self._inventory_version,
+            "snapshot": None if self._snapshot is None else self._snapshot.to_json(),
+            "bids": [[pk, *_row(grant)] for pk, grant in self.all.items() if pk not in gone],
+        }
+
+    def resume(self, document: Json) -> None:
+        """Go on from the grants that `to_json` wrote."""
+        snapshot = document["snapshot"]
+        self._snapshot = None if snapshot is None else InventorySnapshot.from_json(snapshot)
+        self._inventory_version = document["inventory_version"]
+        for pk, number, completion, held, version, queued_from, changes in document["bids"]:
+            holdings, steps = [Holding(*row) for row in held], [tuple(row) for row in changes]
+            self.all[pk] = Grant(number, completion, holdings, version, queued_from, steps)
+            self._keys[str(number)] = pk
 
     def step(self, event: Event) -> list[int]:
         """Apply one event; return the keys of the bids whose machines changed."""
@@ -84,3 +104,8 @@ class Grants:
         grant.completion = None if move.schedule is None else move.schedule.completion
         if grant.window != before:
             grant.changes.append((event.version, now, *grant.window))
+
+
+def _row(grant: Grant) -> list[object]:
+    held = [astuple(holding) for holding in grant.held]
+    return [grant.number, grant.completion, held, grant.inventory_version, grant.queued_from, grant.changes]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, align, snapshots_at
-from auctions.models import DecisionRecord, FirstDecision
+from auctions.models import DecisionRecord, FirstDecision, Market
+from auctions.state.seals import state_at_cut
 from scheduling.book.state import HISTORY
 from scheduling.model.decision import parse
 
@@ -34,25 +35,33 @@ class Learned:
 
 
 def recorded_history(
-    market_id: int, snapshot: InventorySnapshot, *, in_force: int, before: int | None = None
+    market: Market, snapshot: InventorySnapshot, *, in_force: int, before: int | None = None
 ) -> Learned:
     """Return what prices learn from receipts, those of events before version `before` if it is given.
 
-    `in_force` is the version of the snapshot.
+    `in_force` is the version of the snapshot. Receipts before the cut may be archived: what prices learned from these
+    is in the state at the cut.
     """
+    market_id, cut = market.pk, market.sealed_version
     once = DecisionRecord.objects.filter(bid__market=market_id, stood_from=None)
     firsts = FirstDecision.objects.filter(bid__market=market_id)
     if before is not None:
         once, firsts = once.filter(version__lt=before), firsts.filter(version__lt=before)
     rows: list[tuple[int, str, int, int]] = []
     for found in (once, firsts):
-        columns = found.order_by("-version").values_list("version", "receipt", "inventory_version", "bid__owner_id")
+        later = found.filter(version__gt=cut) if cut else found
+        columns = later.order_by("-version").values_list("version", "receipt", "inventory_version", "bid__owner_id")
         rows += columns[:HISTORY]
     rows = sorted(rows)[-HISTORY:]
     others = {version for _, _, version, _ in rows} - {in_force}
     known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
+    if len(rows) < HISTORY and (state := state_at_cut(market)) is not None:
+        sealed = state["replay"]["state"]
+        old, book = InventorySnapshot.from_json(sealed["snapshots"][sealed["snapshot"]]), sealed["book"]
+        history.extend(realigned(map(tuple, book["history"]), old=old, new=snapshot))
+        offers.extend((slot, value, owner) for slot, value, owner in book["offers"])
     for _, text, version, owner in rows:
         receipt = parse(text)
         density = tuple(receipt["density"])

@@ -72,8 +72,8 @@ class DecisionQueue:
 
     def catch_up(self, market: Market) -> bool:
         """Apply the events since its version; return False if it must be read from rows instead."""
-        if not 0 <= market.version - self.version <= MOST_EVENTS:
-            return False
+        if not 0 <= market.version - self.version <= MOST_EVENTS or self.version < market.sealed_version:
+            return False  # the events since are too many, or may be archived
         events = _SINCE(market.pk, self.version) if market.version > self.version else ()
         for version, kind, number, slot, owner, team in events:
             if kind == EventKind.RETRIED:

@@ -70,12 +70,14 @@ def together(parts: Sequence[RecordedWork]) -> RecordedWork:
     )
 
 
-def recorded(market_id: int) -> RecordedWork:
-    """Return what workers processed from queues, according to the rows."""
+def recorded(market_id: int, *, archived: bool = True) -> RecordedWork:
+    """Return what workers processed from queues, according to the rows; with or without work on archived bids."""
     segments = Segment.objects.filter(queued__bid__market_id=market_id)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
     rows = segments.values_list("queued__bid__sequence", *where, "start", "end", "count")
     left = Preemption.objects.filter(queued__bid__market_id=market_id)
+    if not archived:
+        rows, left = rows.filter(queued__bid__seal=None), left.filter(queued__bid__seal=None, by__bid__seal=None)
     lost = left.values_list("at", "queued__bid__sequence", "by__bid__sequence", *where)
     return RecordedWork(joined(rows), tuple(sorted(lost)))
 

@@ -15,7 +15,7 @@ from accounts.rights import operates, rights_of
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
-from auctions.models import WITHDRAWABLE, Bid, BidState, Commitment, DecisionRecord, FirstDecision, Market
+from auctions.models import ADMITTED, WITHDRAWABLE, Bid, BidState, Commitment, DecisionRecord, FirstDecision, Market
 from auctions.readings import market_readings, visibility
 from auctions.readings import queues as queue_readings
 from auctions.readings.schedules import last_record
@@ -181,7 +181,7 @@ def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     market, bid = _own(request, name, number)
     record, may_end = last_record(bid), visibility.may_end(bid, viewer_of(request))
-    decision = None if record is None else Decision.from_json(parse(record.receipt))
+    decision = None if record is None or bid.seal_id is not None else Decision.from_json(parse(record.receipt))
     counter = None if decision is None else decision.counter
     again = ""
     if counter is not None:
@@ -206,6 +206,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
         "stated": "weight" if "weight" in bid.resolved_request else "value",
+        "archive": bid.seal,
+        "was_admitted": bid.state in ADMITTED if decision is None else decision.admitted,
         "steps": steps,
         # Only a job whose plan may change has steps.
         "is_plan": is_plan,

@@ -98,7 +98,7 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     number = request.GET.get("from", "")
     if number.isdecimal() and len(number) < 18:
         earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
-        if earlier is not None:
+        if earlier is not None and earlier.seal_id is None:
             body = _continuing(earlier) if "continue" in request.GET else earlier.body
             shown = initial_of(body, market.cluster, viewer_of(request))
     try:

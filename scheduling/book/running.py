@@ -14,6 +14,7 @@ from scheduling.book.state import HISTORY, NOBODY, Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
 
@@ -173,6 +174,32 @@ class RunningBook:
             self.queues.drop(job_id)
         self.ledger.release(_as_schedule(job), from_slot=self.now)
         return job
+
+    def to_json(self) -> Json:
+        """Return everything but what workers did, as a document from which `from_json` makes an equal book."""
+        return {
+            "now": self.now,
+            "history": [list(density) for density in self.history],
+            "offers": [list(offer) for offer in self.offers],
+            "decided": self.decided,
+            "jobs": [job.to_json() for job in self.jobs.values()],
+            "queues": None if self.queues is None else self.queues.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: Json, ledger: Ledger) -> "RunningBook":
+        """Read what `to_json` wrote; `ledger` is an empty one from slot `now` on, under the same inventory."""
+        jobs = {job.bid.id: job for job in map(Job.from_json, document["jobs"])}
+        ledger.restore(_as_schedule(job) for job in jobs.values())
+        queues = document["queues"]
+        return cls(
+            ledger=ledger,
+            history=deque(map(tuple, document["history"]), maxlen=HISTORY),
+            decided=document["decided"],
+            jobs=jobs,
+            queues=None if queues is None else Queues.from_json(queues, ledger.inventory),
+            offers=deque(((slot, value, owner) for slot, value, owner in document["offers"]), maxlen=HISTORY),
+        )
 
     def copy(self) -> "RunningBook":
         """Return an independent book with the same contents."""

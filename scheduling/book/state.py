@@ -10,8 +10,8 @@ from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Move
 from scheduling.model.inventory import Inventory
-from scheduling.model.schedule import Placement
-from scheduling.model.types import Floats, Ints
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.model.types import Floats, Ints, Json
 from scheduling.preemptive.queues import Queues
 
 HISTORY = 512
@@ -46,6 +46,23 @@ class Job:
     """Promised completion slot of a job whose machines may change; None if nothing is promised beyond the schedule."""
     queued_from: int | None = None
     """Forecast slot in which a worker first takes one of its chunks from a queue; None if it is in no queue."""
+
+    def to_json(self) -> Json:
+        """Return a document that `from_json` reads."""
+        return {
+            "bid": self.bid.to_json(),
+            "held": Schedule(0, 0, self.held).to_json()["placements"],
+            "completion": self.completion,
+            "bound": self.bound,
+            "due": self.due,
+            "queued_from": self.queued_from,
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Job":
+        """Read what `to_json` wrote."""
+        held = Schedule.from_json({"start": 0, "completion": 0, "placements": document["held"]}).placements
+        return cls(**document | {"bid": Bid.from_json(document["bid"]), "held": held})
 
     @property
     def start(self) -> int | None:

@@ -1,6 +1,6 @@
 """Contents of all workers' queues and of the cloud, and data about the jobs of these chunks."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD, Chunks
-from scheduling.model.types import Ints
+from scheduling.model.types import Ints, Json
 from scheduling.preemptive import kernel
 from scheduling.preemptive.kernel import CLOCK, NONE
 from scheduling.preemptive.state import State
@@ -97,6 +97,40 @@ class Contents:
             "_stored": self._stored.copy(),
         }
         return other
+
+    def to_json(self) -> Json:
+        """Return everything as a document from which `from_json` makes queues that go on in the same way."""
+        return {
+            "now": self.now,
+            "ticks": self.ticks,
+            "next_order": self._next_order,
+            "state": self._state.to_json(),
+            "stored": self._stored.to_json(),
+            "jobs": [
+                [known.bid.to_json(), *astuple(known.task), known.number, known.order, known.waiting]
+                for known in self._known.values()
+            ],
+            "cloud": [[sent.name, *astuple(sent.chunks), sent.release, sent.each] for sent in self._cloud_chunks],
+        }
+
+    @classmethod
+    def from_json(cls, document: Json, inventory: Inventory) -> Self:
+        """Read what `to_json` wrote under this inventory."""
+        queues = cls(inventory, now=document["now"], ticks=document["ticks"])
+        sizes = {}
+        for core, worker, each, alone, rank, handicap, number, order, waiting in document["jobs"]:
+            bid, task = Bid.from_json(core), Task(worker, each, alone, rank, handicap)
+            met = queues._meet(bid, task, order, waiting=waiting)
+            queues._known[bid.id] = replace(met, number=number)
+            sizes[bid.id] = bid.chunk_size
+        queues._next_order = document["next_order"]
+        queues._state = State.from_json(document["state"])
+        queues._stored = Stored.from_json(document["stored"], sizes=sizes, servers=len(inventory.servers))
+        queues._cloud_chunks = [
+            CloudChunks(name, Chunks(server, type, index, count), release, each)
+            for name, server, type, index, count, release, each in document["cloud"]
+        ]
+        return queues
 
     def task(self, bid: Bid, handicap: int = 0) -> Task | None:
         """Return the task of a chunk of this job; None if no server has machines. A job that joined keeps its

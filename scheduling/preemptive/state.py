@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.model.types import Ints
+from scheduling.model.types import Ints, Json
 from scheduling.preemptive import kernel
 from scheduling.preemptive.kernel import HEAD, JOB, NONE
 
@@ -25,6 +25,18 @@ class State:
         """Return an independent state with the same contents."""
         arrays = (self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
         return State(*arrays, list(self.unused))
+
+    def to_json(self) -> Json:
+        """Return all numbers as a document that `from_json` reads."""
+        arrays = {"workers": self.workers, "blocks": self.blocks, "free": self.free, "jobs": self.jobs}
+        return {**{name: array.tolist() for name, array in arrays.items()}, "unused": list(self.unused)}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "State":
+        """Read what `to_json` wrote."""
+        columns = {"workers": kernel.WORKER_COLUMNS, "blocks": kernel.BLOCK_COLUMNS, "jobs": kernel.JOB_COLUMNS}
+        arrays = {name: np.array(document[name], dtype=np.int64).reshape(-1, n) for name, n in columns.items()}
+        return cls(**arrays, free=np.array(document["free"], dtype=np.int64), unused=list(document["unused"]))
 
     def row(self) -> int:
         """Return a row for a new job."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scheduling.model.inventory import Inventory
-from scheduling.model.types import Ints
+from scheduling.model.types import Ints, Json
 
 PLENTY = 1 << 60
 """Chunks a server without a limit has room for."""
@@ -32,6 +32,19 @@ class Stored:
         other._chunks = {job: dict(chunks) for job, chunks in self._chunks.items()}
         other._total = list(self._total)
         return other
+
+    def to_json(self) -> Json:
+        """Return the chunks of each job by server, as a document that `from_json` reads."""
+        return {job: sorted(chunks.items()) for job, chunks in self._chunks.items()}
+
+    @classmethod
+    def from_json(cls, document: Json, *, sizes: Mapping[str, int], servers: int) -> "Stored":
+        """Read what `to_json` wrote; `sizes` has the bytes of a chunk of each job."""
+        stored = cls(servers)
+        for job, chunks in document.items():
+            for server, count in chunks:
+                stored.add(job, server, count, size=sizes[job])
+        return stored
 
     def of(self, job: str) -> Mapping[int, int]:
         """Return the chunks of a job by server, including complete ones."""

@@ -381,7 +381,7 @@ ADMIN: Final[dict[str, str]] = {
     **dict.fromkeys(("auctions.bid", "auctions.outage", "auctions.policyerror", "auctions.decisionrecord"), READ),
     **dict.fromkeys(("auctions.firstdecision", "auctions.event", "auctions.commitment", "auctions.payment"), READ),
     **dict.fromkeys(("auctions.policyversion", "auctions.slotprice", "auctions.publication"), READ),
-    **dict.fromkeys(("auctions.certificate", "auctions.competitiveratio", "auctions.webhook"), READ),
+    **dict.fromkeys(("auctions.certificate", "auctions.competitiveratio", "auctions.webhook", "auctions.seal"), READ),
     **dict.fromkeys(("auctions.budget", "auctions.budgetperiod", "auctions.credittransaction"), READ),
     **dict.fromkeys(("auctions.market", "execution.execution"), f"{READ} add"),
     "execution.program": ALL,

@@ -78,7 +78,7 @@ def run(seeds: Iterable[int], *, show: bool = False) -> Result:
 
     result = Result()
     for seed in seeds:
-        _empty_tables()
+        empty_tables()
         history = History(seed)
         found, digest = [], ""
         try:
@@ -100,7 +100,8 @@ def run(seeds: Iterable[int], *, show: bool = False) -> Result:
     return result
 
 
-def _empty_tables() -> None:
+def empty_tables() -> None:
+    """Begin again with a database without a row."""
     from django.contrib.contenttypes.models import ContentType
     from django.db import connection
 

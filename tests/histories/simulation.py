@@ -86,6 +86,8 @@ class Simulation:
     """Errors that no fault explains."""
     is_calm: bool = False
     """Whether faults are over."""
+    after_step: Callable[[], object] = bool
+    """Called after what happened while no process is at work."""
 
     def __post_init__(self) -> None:
         self.web = [Node("web-1"), Node("web-2")]
@@ -132,6 +134,8 @@ class Simulation:
         self.now = max(self.now, at)
         self.log.append(f"{self.now:8.1f} {'  ' * len(self._running)}{what}")
         run()
+        if not self._running:
+            self.after_step()
         return True
 
     def run_in(self, node: Node, work: Callable[[], Any], *, refusals: tuple[type[Exception], ...] = ()) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.draws import fresh_seed, rounds
+from tests.draws import fresh_seed, rounds, some
 from tests.forks import project
 from tests.histories.history import POLICY_NAMES
 from tests.processes import python_env
@@ -27,6 +27,17 @@ DEFECTS = {
 }
 """Defects of the project's code that histories find."""
 ENOUGH = 60
+ARCHIVING = """
+import sys
+from pathlib import Path
+from tests.histories import __main__ as histories
+histories.set_up()
+from tests.histories.archiving import differences
+for faults in (False, True):
+    for problem in differences({}, Path(sys.argv[1], str(faults)), faults=faults):
+        print(problem)
+print("done")
+"""
 
 
 @pytest.fixture
@@ -49,6 +60,13 @@ def test_a_seed_gives_the_same_events_and_receipts_again(env: dict[str, str]) ->
     first, second = (project(env).run(command, env=env, seconds=120) for _ in range(2))
     assert "have the digest" in first
     assert first.split("1 histories")[0] == second.split("1 histories")[0]
+
+
+@pytest.mark.parametrize("policy", some(POLICY_NAMES, 3))
+def test_archives_change_no_event_and_no_receipt(policy: str, env: dict[str, str], tmp_path: Path) -> None:
+    seed = fresh_seed() % 10**6 * len(POLICY_NAMES) + POLICY_NAMES.index(policy)
+    text = project(env).run(["python", "-c", ARCHIVING.format(seed), str(tmp_path)], env=env, seconds=300)
+    assert text == "done\n"
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

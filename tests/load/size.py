@@ -1,29 +1,37 @@
 """`python -m tests.load.size`: a market of many bids: bytes a bid, its audit, and the first decision of a new process.
 
-The market is made in this process, in a SQLite database of its own: bids are submitted and decided as by a worker, 200
-in a slot, under DPS. With `--live` all bids are worth admitting and come in one slot, so that all their jobs are live.
+The market is made in this process, in a database of its own, of SQLite or with `--postgres` of PostgreSQL: bids are
+submitted and decided as by a worker, 200 in a slot, under DPS. With `--live` all bids are worth admitting and come in
+one slot, so that all their jobs are live. With `--archive` its past is archived up to the last slots, measured and
+audited again.
 """
 
 import argparse
 import os
-import sqlite3
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
+from io import StringIO
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
 
 from tests.load.world import CLIENTS, TYPES, World
-from tests.processes import run_python
+from tests.processes import fresh_database, postgres, run_python
 
 BIDS_A_SLOT: Final = 200
 BATCH: Final = 50
 SLOT_S: Final = 3600.0
 SHOWN: Final = 8
 """Number of tables of which the bytes are shown."""
+KEPT_SLOTS: Final = 2
+SIZES: Final = {
+    "sqlite": "SELECT tbl_name, pgsize FROM dbstat JOIN sqlite_master USING (name)",
+    "postgresql": "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'",
+}
+"""Queries for names of tables and bytes; pages that are half full count whole."""
 FIRST_DECISION: Final = "from tests.load import size; size.decide_first()"
 
 
@@ -33,12 +41,20 @@ def main() -> None:
     parser.add_argument("--bids", type=int, default=10_000)
     parser.add_argument("--servers", type=int, default=50)
     parser.add_argument("--live", action="store_true", help="all bids are worth admitting and come in one slot")
+    parser.add_argument("--postgres", action="store_true", help="in PostgreSQL")
+    parser.add_argument("--archive", action="store_true", help="archive the past afterwards")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         os.environ["SHADOWPRICE_VAR"] = folder
         os.environ["DATABASE_URL"] = f"sqlite:///{folder}/market.sqlite3"
+        if asked.postgres:
+            server = stack.enter_context(postgres(shared=Path(folder)))
+            os.environ["DATABASE_URL"] = fresh_database(server)
         _start()
-        for line in _measured(asked.bids, asked.servers, live=asked.live, path=Path(folder, "market.sqlite3")):
+        for line in _measured(asked.bids, asked.servers, live=asked.live):
+            print(line, flush=True)
+        for line in _archived(asked.bids) if asked.archive else ():
             print(line, flush=True)
 
 
@@ -66,7 +82,7 @@ def _start() -> None:
     django.setup()
 
 
-def _measured(bids: int, servers: int, *, live: bool, path: Path) -> Iterator[str]:
+def _measured(bids: int, servers: int, *, live: bool) -> Iterator[str]:
     from django.core.management import call_command
 
     from auctions.models import Bid
@@ -79,12 +95,36 @@ def _measured(bids: int, servers: int, *, live: bool, path: Path) -> Iterator[st
     yield "states: " + ", ".join(
         f"{n} {state}" for state, n in Counter(Bid.objects.values_list("state", flat=True)).items()
     )
-    yield from _bytes(path, bids)
+    yield _bytes(bids)
     submit(bids)
     yield "first decision of a new process: " + run_python("-c", FIRST_DECISION, env=dict(os.environ))
+    yield _audited()
+
+
+def _audited() -> str:
+    from django.core.management import call_command
+
     began, used = perf_counter(), process_time()
-    call_command("audit", verbosity=0)
-    yield f"audit: {perf_counter() - began:.1f} s, {process_time() - used:.1f} s of the processor"
+    call_command("audit", stdout=StringIO())
+    return f"audit: {perf_counter() - began:.1f} s, {process_time() - used:.1f} s of the processor"
+
+
+def _archived(bids: int) -> Iterator[str]:
+    """Archive all but the last slots, and measure."""
+    from auctions.history.sealing import Before, archive
+    from auctions.models import Bid, Market, Seal
+
+    market, used = Market.objects.get(), process_time()
+    while archive(market, Before(slot=market.slot - KEPT_SLOTS)):
+        pass
+    gone = Bid.objects.filter(seal__isnull=False).count()
+    size = sum(Seal.objects.values_list("file_bytes", flat=True))
+    yield (
+        f"{gone:,} bids archived in {Seal.objects.count()} archives of {size / max(1, gone):.0f} bytes a bid,"
+        f" {1000 * (process_time() - used) / max(1, gone):.1f} ms of the processor each"
+    )
+    yield _bytes(bids)
+    yield _audited()
 
 
 def _market(servers: int, *, live: bool) -> tuple[Any, Any]:
@@ -128,17 +168,24 @@ def _fill(market: Any, submit: Any, bids: int, *, slots: bool) -> None:
     decision_queue.process_pending(market.pk)
 
 
-def _bytes(path: Path, bids: int) -> Iterator[str]:
-    """Yield the bytes a bid of the tables of the market with their indexes; pages that are half full count whole."""
-    with closing(sqlite3.connect(path)) as database:
-        owners = dict(database.execute("SELECT name, tbl_name FROM sqlite_master"))
-        sizes: Counter[str] = Counter()
-        for name, size in database.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
-            sizes[owners.get(name, name)] += size
-    found = {name: size / bids for name, size in sizes.most_common() if name.startswith("auctions_")}
-    yield f"{sum(found.values()):,.0f} bytes a bid: " + ", ".join(
-        f"{size:.0f} {name.removeprefix('auctions_')}" for name, size in list(found.items())[:SHOWN]
-    )
+def _bytes(bids: int) -> str:
+    """Return the bytes a bid of the tables of the market with their indexes, as they are and after a vacuum."""
+    from django.db import connection
+
+    words = []
+    full = "VACUUM FULL" if connection.vendor == "postgresql" else "VACUUM"
+    for vacuum in ("", full):
+        with connection.cursor() as cursor:
+            if vacuum:
+                cursor.execute(vacuum)
+            cursor.execute(SIZES[connection.vendor])
+            sizes: Counter[str] = Counter()
+            for name, size in cursor.fetchall():
+                sizes[name] += size
+        found = {name: size / bids for name, size in sizes.most_common() if name.startswith("auctions_")}
+        words.append(f"{sum(found.values()):,.0f} bytes a bid{f' after {vacuum}' if vacuum else ''}")
+    tables = (f"{size:.0f} {name.removeprefix('auctions_')}" for name, size in list(found.items())[:SHOWN])
+    return f"{', '.join(words)}: {', '.join(tables)}"
 
 
 if __name__ == "__main__":
