@@ -75,7 +75,7 @@ each_auction_of_machines = _rows(Objective.WELFARE, binding=True)
 """Those that sell machines, not completions."""
 each_exact_auction = _rows(Objective.WELFARE, exact=True)
 """Those whose answer is the best schedule there is. Whole chunks and completions are not: who states other chunks is
-rounded better."""
+rounded better. `test_statements_under_completions.py` says what holds for completions."""
 each_auction_in_money = pytest.mark.parametrize(
     ("name", "parameters"),
     [("dps", one) for one in SETTINGS["dps"] if one.get("price") != "paper"]
