@@ -73,15 +73,15 @@ def tries(parameters: Json, seed: int) -> Iterator[tuple[Completions, Bid, Book,
 @each_parameter
 def test_in_a_try_no_other_value_or_shape_earns_more_than_later_allows(parameters: Json, cases: int) -> None:
     """As in a first decision; and what a promised slot costs does not depend on who states what to get it."""
-    seed, tried, admitted = fresh_seed(), 0, 0
-    for case in range(rounds(cases, longer=40)):
+    seed, tried, admitted, streams = fresh_seed(), 0, 0, rounds(cases, longer=40)
+    for case in range(streams):
         for fast, bid, book, where in tries(parameters, seed + case):
             check_no_lie_pays(fast, bid, book, where)
             stated = [fast.decide(replace(bid, utility=utility), book) for utility in statements(bid)]
             costs = {(one.due, one.payment) for one in stated if one.admitted}
             assert len(costs) == len({due for due, _ in costs}), where
             tried, admitted = tried + 1, admitted + fast.decide(bid, book).admitted
-    assert (tried > 0 and admitted > 0) or cases < 3
+    assert (tried > 0 and admitted > 0) or streams < 40, "a few streams may have no bid that is admitted later"
 
 
 def of_another_size(bid: Bid) -> list[Bid]:
