@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from auctions.api.fields import ClusterName, SlotSeconds, money, number, slot_times, string, wall_time
 from auctions.domain.money import money_of
+from auctions.engine.standing_quote import StandingReading, standing_of
 from auctions.engine.submission import Quote
 from auctions.models import Bid, BidState
 from auctions.readings.queues import Displacement
@@ -156,6 +157,13 @@ class QuoteOut(_DecisionOut):
         allow_null=True,
         help_text="Median time from arrival to admission of recent standing bids, slots; null if it is not published.",
     )
+    standing_admitted_share = serializers.FloatField(
+        allow_null=True,
+        help_text=(
+            "Share of the last standing bids that were admitted in the end, of those that arrived longer ago than any"
+            " bid stands; published in steps of 0.05; null if it is not published."
+        ),
+    )
 
 
 class DecisionOut(_DecisionOut):
@@ -223,6 +231,22 @@ class BidBrief(Answer):
         return None if found is None else found.payoff
 
 
+class StandingOut(Answer):
+    since_slot, since_s, since_at = slot_times("since", "Slot of the rejection after which it stood")
+    last_try_slot, last_try_s, last_try_at = slot_times(
+        "last_try", "Slot in which it was last tried again; null if it was not", null=True
+    )
+    next_try_slot, next_try_s, next_try_at = slot_times(
+        "next_try", "Slot in which it is tried next; null if it stands no longer", null=True
+    )
+    least_value = money(
+        "Least value, to the cent, with which it would be admitted at the prices of now; null if it would be admitted"
+        " as it is, if no value would be enough, or if it stands no longer",
+        null=True,
+    )
+    explanation = string("How it stands, or stood, in words.")
+
+
 class BidOut(BidBrief):
     body = serializers.DictField(
         child=serializers.JSONField(), help_text="The bid as it was sent; of an archived one at most the `program`."
@@ -230,10 +254,15 @@ class BidOut(BidBrief):
     decision = DecisionOut(
         allow_null=True, help_text="The last receipt; null while the bid is not decided, and once it is archived."
     )
+    standing = StandingOut(allow_null=True, help_text="Tries of a bid that stands or stood; null if it never stood.")
 
     @staticmethod
     def decision_of(bid: Bid) -> Receipt | None:
         return receipt_of(bid)
+
+    @staticmethod
+    def standing_of(bid: Bid) -> StandingReading | None:
+        return standing_of(bid)
 
 
 class BidPage(Page):

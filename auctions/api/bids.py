@@ -147,7 +147,8 @@ class Quotes(ApiView):
         found = cluster_named(cluster)
         quote = submission.quote(cluster=found, body=dict(request.data), bidder=user_of(request))
         if quote.stands_until is not None:
-            quote = replace(quote, standing_wait=publications.standing_wait(market_of(found), user_of(request)))
+            past = publications.standing_past(market_of(found), user_of(request))
+            quote = replace(quote, standing_wait=past.wait, standing_admitted_share=past.admitted_share)
         return Response(QuoteOut.write(quote, cluster=found))
 
 

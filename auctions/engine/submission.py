@@ -50,6 +50,8 @@ class Quote:
     """Last slot in which it would be tried again if it was submitted; None if it would not stand."""
     standing_wait: float | None = None
     """Median time from arrival to admission of recent standing bids that may be published, slots; None if unknown."""
+    standing_admitted_share: float | None = None
+    """Share of recent standing bids that were admitted in the end, as far as it may be published; None if unknown."""
 
 
 def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:

@@ -244,6 +244,7 @@ class Bid(models.Model):
                 fields=["market", "stands_until", "sequence"], condition=Q(state=BidState.STANDING), name="bid_by_end"
             ),
             Index(fields=["market", "owner", "-sequence"], name="bid_by_owner"),
+            Index(fields=["market", "-sequence"], condition=Q(stands_until__isnull=False), name="bid_that_stood"),
             Index(fields=["market"], condition=Q(unrecorded_withdrawal=True), name="bid_unrecorded_withdrawal"),
         ]
 

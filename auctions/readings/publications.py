@@ -11,7 +11,8 @@ Operators read the present figures. So does a user who owns all bids of a market
 protect.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 from typing import Any, Final
@@ -21,6 +22,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from accounts.rights import operates, rights_of
+from auctions.domain.standing_rule import RULE
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Publication
 from auctions.readings import market_readings
@@ -34,8 +36,16 @@ LEAST_OWNERS: Final = 4
 
 STANDING_WAIT: Final = "standing_wait_slots"
 """Name of the published median wait of standing bids."""
+STANDING_SHARE: Final = "standing_admitted_share"
+"""Name of the published share of standing bids that were admitted in the end."""
+STANDING_THROUGH: Final = "standing_share_through"
+"""Name of the sequence number of the last bid that the published share counts; it is not shown."""
 WAITS_KEPT: Final = 32
-"""Number of the last admissions of standing bids over which the median wait is taken."""
+"""Number of the last admissions of standing bids over which the median wait is taken, and of bids for the share."""
+SHARE_PARTS: Final = 20
+"""Published shares of standing bids are multiples of 1 / SHARE_PARTS."""
+OF_STANDING: Final = (STANDING_WAIT, STANDING_SHARE, STANDING_THROUGH)
+"""Published figures that quotes state, and no summary."""
 
 SEALED: Final = frozenset({"weighted_jct_slots", "standing"})
 """Figures that are not published. Together with welfare, the mean weighted by value would allow to compute values. The
@@ -64,25 +74,63 @@ _UNRECORDED = Prepared(
 
 def publish(market: Market) -> Publication | None:
     """Publish the figures after a slot has begun, if bids of enough owners are new; call it under the market's lock."""
-    last = Publication.objects.filter(market=market).order_by("-version").values_list("version", flat=True).first()
-    if _new_owners(market, since=last or 0) < LEAST_OWNERS:
+    last = Publication.objects.filter(market=market).order_by("-version").first()
+    if _new_owners(market, since=0 if last is None else last.version) < LEAST_OWNERS:
         return None
     found = _published(figures_of(Bid.objects.filter(market=market)))
     figures = {name: _rounded(value) for name, value in found.items()}
     figures[STANDING_WAIT] = _median_wait(market, owners=LEAST_OWNERS)
+    figures |= _published_share(market, {} if last is None else last.figures)
     return Publication.objects.create(market=market, version=market.version, slot=market.slot, figures=figures)
 
 
-def standing_wait(market: Market, viewer: User) -> float | None:
-    """Return the median time from arrival to admission of the last standing bids that were admitted, in slots.
+@dataclass(frozen=True)
+class StandingPast:
+    """The past of a market's standing bids, as far as a viewer may read it."""
 
-    A viewer who may not read present figures reads the last published median. It is None if no standing bid was
-    admitted, or in publications if those bids belong to fewer than LEAST_OWNERS owners.
+    wait: float | None
+    """Median time from arrival to admission of the last standing bids that were admitted, slots; None if unknown."""
+    admitted_share: float | None
+    """Share of the last standing bids that were admitted in the end; None if unknown."""
+
+
+def standing_past(market: Market, viewer: User) -> StandingPast:
+    """Return the past of a market's standing bids that the viewer may read.
+
+    A viewer who may not read present figures reads the last published ones. The wait is None if no standing bid was
+    admitted, or in publications if those bids belong to fewer than LEAST_OWNERS owners. The share counts bids that
+    arrived so long ago that none of them can stand any more, so that it does not show when a bid ended; withdrawn ones
+    count as not admitted. In publications it is rounded, and renewed once it counts new bids of LEAST_OWNERS owners.
     """
     if sees_all(market, viewer):
-        return _median_wait(market, owners=1)
+        rows = _that_stood(market)
+        return StandingPast(_median_wait(market, owners=1), _share(rows) if rows else None)
     last = _LAST.first(market.pk)
-    return None if last is None else last.figures.get(STANDING_WAIT)
+    figures = {} if last is None else last.figures
+    return StandingPast(figures.get(STANDING_WAIT), figures.get(STANDING_SHARE))
+
+
+_Stood = tuple[int, int, int | None, float | None]
+"""Sequence number, keys of owner and team, and payment of a bid that stood; the payment is None if not admitted."""
+
+
+def _that_stood(market: Market) -> list[_Stood]:
+    """Return the last bids that stood and arrived so long ago that they stand no longer, the newest first."""
+    over = market.slot - int(RULE.longest * market.cluster.horizon_slots)
+    rows = Bid.objects.filter(market=market, stands_until__isnull=False, arrival_slot__lt=over)
+    return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:WAITS_KEPT])
+
+
+def _share(rows: Sequence[_Stood]) -> float:
+    return sum(payment is not None for *_, payment in rows) / len(rows)
+
+
+def _published_share(market: Market, before: dict[str, Any]) -> dict[str, Any]:
+    """Return the share to publish, with the last bid that it counts; as before if new bids have too few owners."""
+    share, through, rows = before.get(STANDING_SHARE), before.get(STANDING_THROUGH, 0), _that_stood(market)
+    if len({party_of(owner, team) for number, owner, team, _ in rows if number > through}) >= LEAST_OWNERS:
+        share, through = round(_share(rows) * SHARE_PARTS) / SHARE_PARTS, rows[0][0]
+    return {STANDING_SHARE: share, STANDING_THROUGH: through}
 
 
 def _median_wait(market: Market, *, owners: int) -> float | None:
@@ -142,7 +190,7 @@ def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     last = _LAST.first(market.pk)
     nothing = _of_no_bids()
     if last is not None:
-        return last.slot, nothing | {name: last.figures[name] for name in last.figures if name != STANDING_WAIT}
+        return last.slot, nothing | {name: last.figures[name] for name in last.figures if name not in OF_STANDING}
     opened = Event.objects.filter(market=market, kind=EventKind.OPENED).order_by("version")[0]
     return opened.slot, nothing
 

@@ -15,6 +15,7 @@ from accounts.rights import operates, rights_of
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
+from auctions.engine.standing_quote import standing_of
 from auctions.models import ADMITTED, WITHDRAWABLE, Bid, BidState, Commitment, DecisionRecord, FirstDecision, Market
 from auctions.readings import market_readings, visibility
 from auctions.readings import queues as queue_readings
@@ -221,6 +222,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "late": queues.lateness(bid, steps),
         "money": money_of(bid),
         "stood_from": _stood_from(bid, record),
+        "standing": standing_of(bid) if bid.state == BidState.STANDING else None,
         "can_withdraw": bid.state in WITHDRAWABLE and may_end,
         "can_retry": operates(viewer_of(request), market.cluster) and bid.state == BidState.QUARANTINED,
         "problem": bid.policy_errors.select_related("policy").first()

@@ -73,12 +73,13 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 
 def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:
     answer, line = quote(cluster=market.cluster, body=body, bidder=viewer), timeline_of(market)
-    wait = None if answer.stands_until is None else publications.standing_wait(market, viewer)
+    past = None if answer.stands_until is None else publications.standing_past(market, viewer)
+    share = "" if past is None or past.admitted_share is None else f"{past.admitted_share:.0%}".replace("%", " %")
     decision = answer.decision
     # As text, because templates write numbers with the separators of the language.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
     pays = answer.policy.objective is Objective.WELFARE
-    context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted, "wait": wait}
+    context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted, "past": past, "share": share}
     html = render_to_string("frontend/_quote.html", {**context, "pays": pays, "is_plan": not answer.policy.binding})
     if not pays:
         return {"html": html, "figure": Drawing([], {}).to_json(), "version": answer.ledger_version}

@@ -617,11 +617,11 @@ def test_the_published_wait_of_standing_bids_is_a_median_over_several_owners(
     for owner in owners[:3]:
         stands(market, owner, utility={"form": "linear", "value": 50.0, "zero_at_s": 12 * SLOT_S})
     operator = make_operator()
-    assert publications.standing_wait(market, operator) is None
+    assert publications.standing_past(market, operator).wait is None
     freed(taken)
     pass_to(market, 5)
-    assert publications.standing_wait(market, operator) == 4.0
-    assert publications.standing_wait(market, bob) is None, "of three owners nothing is published"
+    assert publications.standing_past(market, operator).wait == 4.0
+    assert publications.standing_past(market, bob).wait is None, "of three owners nothing is published"
 
 
 # --- A day, drawn at random --------------------------------------------------------------------------------------

@@ -53,8 +53,16 @@ def run(tmp_path: Path, *, serve: str, work: str) -> tuple[int, list[str]]:
 
 
 def test_the_worker_begins_when_the_link_is_opened_and_hears_of_work_and_of_the_end(tmp_path: Path) -> None:
-    serve = "time.sleep(0.2); print('open', flush=True); link.open(); link.wake('decide', (7,), {'queue': 'a'})"
-    work = "print('begun', link.read(), link.read(), flush=True)"
+    serve = """
+    time.sleep(0.2)
+    print("open", flush=True)
+    link.open()
+    opened = link.pulse.value
+    link.wake("decide", (7,), {"queue": "a"})
+    while link.pulse.value == opened:  # else the web process might end before the worker begins
+        time.sleep(0.01)
+"""
+    work = "link.beat(); print('begun', link.read(), link.read(), flush=True)"
     assert run(tmp_path, serve=serve, work=work) == (
         0,
         ["open", "begun ('decide', [7], {'queue': 'a'}) None", "the end"],

@@ -236,7 +236,8 @@ def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market
     post(api, BIDS, body())
     decision_queue.process_pending(market.pk)
     decision = api.get(f"{BIDS}/1").json()["decision"]
-    only_quoted = {"stands_until_slot", "stands_until_s", "stands_until_at", "standing_wait_slots"}
+    only_quoted = {"stands_until_slot", "stands_until_s", "stands_until_at"}
+    only_quoted |= {"standing_wait_slots", "standing_admitted_share"}
     only_quoted |= {"arrival_slot", "arrival_s", "arrival_at"}
     assert {key: decision[key] for key in quote.keys() - only_quoted} == {
         key: quote[key] for key in quote.keys() - only_quoted

@@ -41,6 +41,9 @@ def test_a_bid_stands_with_its_first_receipt_until_it_is_withdrawn(api: APIClien
     assert (found["state"], found["tries"]) == ("standing", 0)
     assert (found["stands_until_slot"], found["stands_until_s"]) == (8, 8 * SLOT_S)
     assert found["decision"]["reason"] == "no_room"
+    seen = found["standing"]
+    assert (seen["since_slot"], seen["last_try_slot"], seen["next_try_slot"], seen["least_value"]) == (0, None, 4, None)
+    assert "It is tried next at the beginning of slot 4, and in slot 8 at the latest." in seen["explanation"]
     set_time(full, 4 * SLOT_S)
     pass_slots(full.pk)
     where = f"{BIDS}/{found['sequence']}"
@@ -59,12 +62,14 @@ def test_a_bid_that_has_ended_says_why(api: APIClient, full: Market) -> None:
     pass_slots(full.pk)
     found = api.get(f"{BIDS}/{found['sequence']}").json()
     assert (found["state"], found["decision"]["reason"]) == ("rejected", "expired")
+    assert (found["standing"]["next_try_slot"], found["standing"]["least_value"]) == (None, None)
 
 
 def test_a_quote_says_whether_the_bid_would_stand(api: APIClient, full: Market) -> None:
     quote = api.post(f"{BASE}/quotes", standing(), format="json").json()
     assert not quote["admitted"]
     assert (quote["stands_until_slot"], quote["standing_wait_slots"]) == (8, None)
+    assert quote["standing_admitted_share"] is None
     final = api.post(f"{BASE}/quotes", standing(standing=False), format="json").json()
     assert final["stands_until_slot"] is None
     assert (quote["reason"], quote["explanation"]) == (final["reason"], final["explanation"])
