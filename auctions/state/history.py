@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, align, snapshots_at
-from auctions.models import DecisionRecord, FirstDecision, Market
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.seals import state_at_cut
 from scheduling.book.state import HISTORY
 from scheduling.model.decision import parse
@@ -42,17 +42,8 @@ def recorded_history(
     `in_force` is the version of the snapshot. Receipts before the cut may be archived: what prices learned from these
     is in the state at the cut.
     """
-    market_id, cut = market.pk, market.sealed_version
-    once = DecisionRecord.objects.filter(bid__market=market_id, stood_from=None)
-    firsts = FirstDecision.objects.filter(bid__market=market_id)
-    if before is not None:
-        once, firsts = once.filter(version__lt=before), firsts.filter(version__lt=before)
-    rows: list[tuple[int, str, int, int]] = []
-    for found in (once, firsts):
-        later = found.filter(version__gt=cut) if cut else found
-        columns = later.order_by("-version").values_list("version", "receipt", "inventory_version", "bid__owner_id")
-        rows += columns[:HISTORY]
-    rows = sorted(rows)[-HISTORY:]
+    market_id = market.pk
+    rows = _last_receipts(market, before)
     others = {version for _, _, version, _ in rows} - {in_force}
     known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
@@ -67,4 +58,37 @@ def recorded_history(
         density = tuple(receipt["density"])
         offers.append((receipt["slot"], receipt["standalone_value"], owner))
         history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
-    return Learned(history, offers, decided=once.count() + firsts.count())
+    return Learned(history, offers, decided=_decided(market, before))
+
+
+def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, int, int]]:
+    """Return version, text, version of the inventory and owner of the last receipts, one for each bid, in order.
+
+    The events, which have an index by version, lead to the rows: their tables grow with the market.
+    """
+    rows: list[tuple[int, str, int, int]] = []
+    after = market.sealed_version or 0
+    for kinds, receipt in (
+        ((EventKind.ADMITTED, EventKind.REJECTED), "decision"),
+        ((EventKind.STANDING,), "first_decision"),
+    ):
+        events = Event.objects.filter(market=market, kind__in=kinds, version__gt=after)
+        if before is not None:
+            events = events.filter(version__lt=before)
+        if receipt == "decision":
+            events = events.filter(bid__decision__stood_from=None)  # else its first decision counts
+        columns = ("version", f"bid__{receipt}__receipt", f"bid__{receipt}__inventory_version", "bid__owner_id")
+        rows += events.order_by("-version").values_list(*columns)[:HISTORY]
+        if len(rows) >= HISTORY:
+            after = max(after, rows[-1][0])
+    return sorted(rows)[-HISTORY:]
+
+
+def _decided(market: Market, before: int | None) -> int:
+    """Return the number of bids that were decided, each counted once."""
+    if before is None:  # few bids are not decided, and an index has their states
+        states = (BidState.SUBMITTED, BidState.QUARANTINED, BidState.WITHDRAWN)
+        without = Bid.objects.filter(market=market, state__in=states, decision=None, first_decision=None)
+        return market.submitted - without.count()
+    once = DecisionRecord.objects.filter(bid__market=market, stood_from=None, version__lt=before)
+    return once.count() + FirstDecision.objects.filter(bid__market=market, version__lt=before).count()

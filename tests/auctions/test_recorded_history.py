@@ -1,0 +1,86 @@
+"""The history that prices depend on, read by the index of events, is the one of all receipts."""
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from auctions.domain.errors import WrongState
+from auctions.domain.inventory_snapshot import snapshot_in_force
+from auctions.engine import decision_queue
+from auctions.engine.jobs import withdraw_bid
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
+from auctions.state import history
+from scheduling.model.decision import parse
+from tests.auctions.faulty import UNLUCKY, register
+from tests.auctions.worlds import SLOT_S, set_time, submit
+from tests.draws import fresh_seed, rounds
+
+pytestmark = pytest.mark.thorough
+
+
+def slow(market: Market, before: int | None, most: int) -> tuple[list[tuple[int, float, int]], int]:
+    """Slots, standalone values and owners of the last receipts, and the number of all, from the tables of receipts."""
+    records: tuple[DecisionRecord | FirstDecision, ...] = (
+        *DecisionRecord.objects.filter(stood_from=None),
+        *FirstDecision.objects.all(),
+    )
+    mine = [one for one in records if one.bid.market_id == market.pk and (before is None or one.version < before)]
+    rows = [(one.version, one.receipt, one.bid.owner_id) for one in mine]
+    offers = []
+    for _, text, owner in sorted(rows)[-most:]:
+        receipt = parse(text)
+        offers.append((receipt["slot"], receipt["standalone_value"], owner))
+    return offers, len(rows)
+
+
+@pytest.mark.parametrize("number", range(rounds(3)))
+def test_the_last_receipts_are_those_of_the_slow_reading(
+    number: int, market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, most = np.random.default_rng([fresh_seed(), number]), 5
+    monkeypatch.setattr(history, "HISTORY", most)
+    register(monkeypatch)
+    change_policy(market, name="faulty_dps", parameters={}, by=None)
+    for slot in range(6):
+        for _ in range(int(rng.integers(1, 5))):
+            value = UNLUCKY if rng.random() < 0.15 else float(rng.choice([0.01, 5.0, 200.0]))
+            submit(market, alice, value, standing=bool(rng.random() < 0.5))
+        if rng.random() < 0.7:
+            decision_queue.process_pending(market.pk)
+        for bid in Bid.objects.filter(market=market, state__in=(BidState.SUBMITTED, BidState.STANDING)):
+            if rng.random() < 0.2:
+                try:
+                    withdraw_bid(bid)
+                except WrongState:
+                    continue
+        compare(market, most, int(rng.integers(1, 40)))
+        set_time(market, (slot + 1) * SLOT_S)
+        pass_slots(market.pk)
+    compare(market, most, 10**6)
+    assert DecisionRecord.objects.filter(bid__market=market).exists()
+
+
+def compare(market: Market, most: int, version: int) -> None:
+    """Compare both readings of all events, and of those before a version."""
+    row = Market.objects.get(pk=market.pk)
+    for before in (None, version):
+        found = history.recorded_history(row, snapshot_in_force(row), in_force=row.inventory_version, before=before)
+        assert (list(found.offers)[-most:], found.decided) == slow(row, before, most)
+
+
+def test_the_tables_of_receipts_are_not_searched(market: Market, alice: User) -> None:
+    for value in (0.01, 5.0, 200.0):
+        submit(market, alice, value)
+    decision_queue.process_pending(market.pk)
+    row = Market.objects.get(pk=market.pk)
+    snapshot = snapshot_in_force(row)
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        history.recorded_history(row, snapshot, in_force=row.inventory_version)
+    first = [query["sql"].partition(" FROM ")[2] for query in asked.captured_queries]
+    assert [sql.split()[0].strip('"') for sql in first] == ["auctions_event", "auctions_event", "auctions_bid"]
