@@ -37,12 +37,16 @@ class StandingReading:
     """The sentence about the prices of now; empty if it stands no longer."""
 
 
-@one_version()
 def standing_of(bid: Bid) -> StandingReading | None:
     """Return how a bid stands or stood; None if it never did.
 
     The decision at the prices of now is one that a quote would give to the bid's owner. It binds nobody.
     """
+    return None if bid.stands_until is None else _reading(bid)
+
+
+@one_version()
+def _reading(bid: Bid) -> StandingReading | None:
     first = FirstDecision.objects.filter(bid=bid).values_list("slot", flat=True).first()
     if first is None:
         return None
