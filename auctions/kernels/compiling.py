@@ -91,10 +91,10 @@ def turn(part: str, *, wait: bool) -> Iterator[bool]:
         os.close(held)
 
 
-def compile_part(part: str, *, wait: bool = True) -> bool:
-    """Compile a part, or load it from disk; False if another process compiles it and `wait` is not set."""
+def compile_part(part: str, *, wait: bool = True, load: bool = True) -> bool:
+    """Compile a part, or load it from disk if `load` is set; False if another process compiles it without `wait`."""
     with turn(part, wait=wait) as mine:
-        if mine:
+        if mine and (load or not is_kept(part)):
             from scheduling import kernels  # noqa: PLC0415 (a process that only waits need not load the compiler)
 
             made = made_of()
@@ -129,7 +129,9 @@ def follow(parts: Iterable[str]) -> Iterator[str]:
     """
     left = list(parts)
     while left:
-        done = [part for part in left if is_kept(part)] or [part for part in left[:1] if compile_part(part, wait=False)]
+        done = [part for part in left if is_kept(part)]
+        # The other process may end after that look, so the disk is looked at again in the turn.
+        done = done or [part for part in left[:1] if compile_part(part, wait=False, load=False)]
         yield from done
         left = [part for part in left if part not in done]
         if left and not done:
