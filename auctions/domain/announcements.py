@@ -28,6 +28,16 @@ REST_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
+def broker() -> Redis:
+    """Return a client of the broker that asks once and waits no longer than `BROKER_S`; its user closes it."""
+    return Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=BROKER_S,
+        socket_connect_timeout=BROKER_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
 def channel() -> str:
     """Return the name of the channel; installations may share a broker if the numbers of their databases differ."""
     parts: dict[str, Any] = parse_url(settings.REDIS_URL)  # type: ignore[no-untyped-call]
@@ -66,12 +76,7 @@ class Sender:
             self._changed.notify()
 
     def _send_for_ever(self) -> None:
-        client = Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=BROKER_S,
-            socket_connect_timeout=BROKER_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        client = broker()
         while True:
             with self._changed:
                 while not self._waiting:

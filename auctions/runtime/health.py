@@ -19,9 +19,9 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F, Max, Min
 from django.http import HttpRequest, JsonResponse
-from redis import Redis
 from redis.exceptions import RedisError
 
+from auctions.domain import announcements
 from auctions.models import Bid, BidState, Event, WorkerSign
 from auctions.runtime import signs
 from cluster import clock
@@ -40,8 +40,6 @@ KEPT_S: Final = 1.0
 """Time for which the result of all checks is kept: anybody may ask for it."""
 MIGRATED_S: Final = 10.0
 """Time for which it is taken for granted that all migrations are applied, once they were."""
-BROKER_S: Final = 1.0
-"""Longest wait for the broker."""
 
 worker_is_silent: Callable[[], bool] = bool
 """Whether this server's own worker gives no sign of life; never, in a server without one."""
@@ -138,13 +136,8 @@ def _disk() -> str:
     return ""
 
 
-def broker() -> Redis:
-    """Return a client of the broker that waits no longer than `BROKER_S`; its user closes it."""
-    return Redis.from_url(settings.REDIS_URL, socket_timeout=BROKER_S, socket_connect_timeout=BROKER_S)
-
-
 def _broker() -> str:
-    client = broker()
+    client = announcements.broker()
     try:
         client.ping()
     except (RedisError, OSError):

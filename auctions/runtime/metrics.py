@@ -22,6 +22,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 
+from auctions.domain import announcements
 from auctions.readings.market_metrics import MarketMetrics
 from auctions.runtime import health
 from cluster.operators import is_operator
@@ -99,7 +100,7 @@ def _broker() -> Iterator[Metric]:
     tasks = GaugeMetricFamily(
         "shadowprice_broker_tasks", "Tasks that wait in the broker for a worker.", labels=["queue"]
     )
-    client = health.broker()
+    client = announcements.broker()
     try:
         for queue in settings.QUEUES:
             tasks.add_metric([queue], int(client.llen(queue)))
