@@ -8,6 +8,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from auctions.tasks import archive_old_events
 from tests.architecture.test_compose import SERVICES
 from tests.processes import ROOT
 
@@ -106,7 +107,7 @@ def test_secrets_are_files() -> None:
     assert SETTINGS["SHADOWPRICE_PRODUCTION"] == "1"
     for pod in PODS.values():
         [container] = pod["spec"]["containers"]
-        assert "env" not in container
+        assert {one["name"] for one in container.get("env", ())} <= {"SHADOWPRICE_ARCHIVES"}
         assert {"name": "secrets", "mountPath": "/secrets", "readOnly": True} in container["volumeMounts"]
     keys = {Path(value).name for value in secrets.values()}
     words = (ROOT / "docs/operators/kubernetes.md").read_text()
@@ -126,3 +127,34 @@ def test_a_drain_of_a_node_leaves_a_pod_of_what_has_several() -> None:
 def test_there_is_never_a_second_beat() -> None:
     beat = of_kind("Deployment")["beat"]["spec"]
     assert (beat["replicas"], beat["strategy"]) == (1, {"type": "Recreate"})
+
+
+def mounted(container: dict[str, Any]) -> dict[str, str]:
+    return {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+
+
+def test_the_worker_that_archives_has_a_volume_that_is_kept(settings: Any) -> None:
+    queue = settings.CELERY_TASK_ROUTES[archive_old_events.name]["queue"]
+    [writer] = [name for name, pod in PODS.items() if queue in pod["spec"]["containers"][0]["command"]]
+    pod = PODS[writer]["spec"]
+    [container] = pod["containers"]
+    [folder] = [one["value"] for one in container["env"] if one["name"] == "SHADOWPRICE_ARCHIVES"]
+    [volume] = [one for one in pod["volumes"] if one["name"] == mounted(container)[folder]]
+    claim = of_kind("PersistentVolumeClaim")[volume["persistentVolumeClaim"]["claimName"]]
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"], "so that the pod may write there"
+    # A volume of one node cannot be taken by the next pod while the last one has it.
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    deployment = of_kind("Deployment")[writer]["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    composed = SERVICES[writer]
+    assert f"archives:{composed['environment']['SHADOWPRICE_ARCHIVES']}" in composed["volumes"]
+
+
+def test_no_other_pod_names_a_directory_of_archives() -> None:
+    assert "SHADOWPRICE_ARCHIVES" not in SETTINGS
+    claims = {
+        name: [one["name"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
+        for name, pod in PODS.items()
+    }
+    assert {name: found for name, found in claims.items() if found} == {"bounds": ["archives"]}
+    assert [name for name, pod in PODS.items() if "env" in pod["spec"]["containers"][0]] == ["bounds"]
