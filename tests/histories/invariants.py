@@ -113,12 +113,15 @@ def over_capacity(market: Market) -> Iterator[str]:
 
 
 def money(market: Market) -> Iterator[str]:
-    """Each admitted bid is charged once, what its receipt says, and refunds are parts of charges of failed jobs."""
+    """Each admitted bid is charged once, what its receipt says, and refunds are parts of charges of failed jobs.
+
+    The receipts of archived bids are in archives.
+    """
     receipts = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid__sequence", "receipt"))
     charges = defaultdict(list)
     for number, amount in Payment.objects.filter(bid__market=market).values_list("bid__sequence", "amount"):
         charges[number].append(amount)
-    for bid in Bid.objects.filter(market=market):
+    for bid in Bid.objects.filter(market=market, seal=None):
         due = [parse(receipts[bid.sequence])["payment"]] if bid.state in ADMITTED else []
         if charges[bid.sequence] not in (due, [one for one in due if one]):
             yield f"bid {bid.sequence} ({bid.state}) is charged {charges[bid.sequence]}, its receipt says {due}"

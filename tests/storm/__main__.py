@@ -1,7 +1,8 @@
 """`python -m tests.storm`: a fresh `make up`, ten minutes of bids and faults, and then a count of what is wrong.
 
-Prints a table of the faults and the longest time until bids were decided again. The exit status is 1 if any bid was
-lost or decided twice, a server was over capacity, money was not conserved, or the audit found something.
+Prints a table of the faults and the longest time until bids were decided again, then what the count finds. The exit
+status is 1 if any bid was lost or decided twice, a server was over capacity, money was not conserved, an archive does
+not replay, or the audit found something.
 """
 
 import argparse
@@ -10,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -50,18 +52,20 @@ class Storm:
         return sum(map(len, self.recovered.values()))
 
     def table(self) -> str:
-        """Return the table."""
+        """Return the table of faults."""
         lines = [f"{'fault':42} {'count':>5} {'not done':>8} {'longest recovery s':>18}"]
         for kind in sorted({*self.recovered, *self.missed}):
             times = self.recovered.get(kind, [])
             longest = f"{max(times):.1f}" if times else ""
             lines.append(f"{kind:42} {len(times):>5} {self.missed.get(kind, 0):>8} {longest:>18}")
         answers = ", ".join(f"{status or 'no answer'}: {count}" for status, count in sorted(self.refused.items()))
-        lines.append(
-            f"{self.bids} bids and {self.faults} faults in {self.seconds:.0f} s; {len(self.problems)} problems"
-        )
+        lines.append(f"{self.bids} bids and {self.faults} faults in {self.seconds:.0f} s")
         lines.append(f"requests that had to be sent again, by status: {answers or 'no request'}")
-        return "\n".join(lines + self.problems)
+        return "\n".join(lines)
+
+    def judgement(self) -> str:
+        """Return what was found."""
+        return "\n".join([f"{len(self.problems)} problems", *self.problems])
 
 
 def order_of(faults: Faults, kinds: list[str], rng: np.random.Generator) -> list[str]:
@@ -99,7 +103,10 @@ def storm(
         installation.revive()
         clients.stop()
     found.seconds = time.monotonic() - began
+    found.bids, found.refused = clients.answered.bids, dict(clients.answered.refused)
+    print(found.table(), flush=True)
     _judge(installation, faults, found)
+    print(found.judgement(), flush=True)
     return found
 
 
@@ -128,22 +135,36 @@ def _do(kind: str, faults: Faults, found: Storm) -> None:
 def _judge(installation: Installation, faults: Faults, found: Storm) -> None:
     """Wait for all decisions, and count what is wrong; also in the copy that was made during the storm."""
     answered = faults.clients.answered
-    found.refused = dict(answered.refused)
-    found.problems += [f"a client got {wrong}" for wrong in answered.wrong[:20]]
-    waiting = ask("settle", env=installation.env)
+    found.problems += [*faults.problems, *(f"a client got {wrong}" for wrong in answered.wrong[:20])]
+    with _step("all bids are decided"):
+        waiting = ask("settle", env=installation.env)
     if waiting:
         found.problems.append(f"{waiting} bids still wait")
-    counted = verdict(installation.env, answered.keys)
-    found.bids = counted["bids"]
+    with _step("bids, money, archives and the audit are checked"):
+        counted = verdict(installation.env, answered.keys)
     if answered.bids != counted["bids"]:
         found.problems.append(f"{answered.bids} bids were answered, {counted['bids']} are stored")
-    for what in ("lost", "doubled", "broken"):
-        found.problems += [f"{what}: {text}" for text in counted[what][:20]]
+    _add(counted, found)
     if faults.copy is not None:
-        address = _restored(installation.env["DATABASE_URL"], faults.copy)
-        counted = verdict(installation.env | {"DATABASE_URL": address}, faults.in_copy, "copy")
-        for what in ("lost", "doubled", "broken"):
-            found.problems += [f"in the restored copy, {what}: {text}" for text in counted[what][:20]]
+        with _step("the copy is restored and checked"):
+            address = _restored(installation.env["DATABASE_URL"], faults.copy)
+            counted = verdict(installation.env | {"DATABASE_URL": address}, faults.in_copy, "copy")
+        _add(counted, found, where="in the restored copy, ")
+
+
+def _add(counted: dict[str, Any], found: Storm, *, where: str = "") -> None:
+    """Add what a verdict found, and say how much it looked at."""
+    print(f"  {where}{counted['bids']} bids, {counted['archives']} archives of {counted['archived']} bids", flush=True)
+    for what in ("lost", "doubled", "broken"):
+        found.problems += [f"{where}{what}: {text}" for text in counted[what][:20]]
+
+
+@contextmanager
+def _step(name: str) -> Iterator[None]:
+    """Print how long a step of the verdict takes."""
+    began = time.monotonic()
+    yield
+    print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 def verdict(env: dict[str, str], keys: dict[str, list[int]], *options: str) -> Any:
@@ -171,12 +192,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.storm", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=0.8, help="pause of each client after an answer, seconds")
     options = parser.parse_args(arguments)
     with native() as installation:
-        found = storm(installation, seconds=60 * options.minutes, seed=options.seed)
+        found = storm(installation, seconds=60 * options.minutes, seed=options.seed, pause_s=options.pause)
         if installation.disk is None:
             print("PostgreSQL's disk was never full: only root can give it a small one")
-    print(found.table())
     return 1 if found.problems else 0
 
 

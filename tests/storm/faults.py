@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -46,6 +47,8 @@ class Faults:
     """A copy of the database that was made during the storm."""
     in_copy: dict[str, list[int]] = field(default_factory=dict)
     """What clients had been answered before the copy was begun."""
+    problems: list[str] = field(default_factory=list)
+    """What went wrong that no fault explains."""
     _numbers: int = 0
 
     def __post_init__(self) -> None:
@@ -80,6 +83,8 @@ class Faults:
             "disk full": (1, self.fill_disk),
             "upgrade with queued work": (1, self.upgrade),
             "copy for a restore": (1, self.make_copy),
+            "past archived": (2, self.archive),
+            "archiving killed": (3, self.kill_archiving),
         }
 
     def end_at_statement(self) -> None:
@@ -217,12 +222,46 @@ class Faults:
         subprocess.run([dump, "--format=custom", f"--file={file}", self._database], check=True, timeout=300)
         self.copy, self.in_copy = file, answered
 
+    def archive(self) -> None:
+        """Move what is old into an archive, while bids come."""
+        process = self._archiving()
+        said, _ = process.communicate(timeout=300)
+        if process.returncode:
+            self.problems.append(f"archiving ended with {process.returncode}: {said[-300:]}")
+
+    def kill_archiving(self) -> None:
+        """Kill the process that moves what is old into an archive; the next one goes on."""
+        process = self._archiving()
+        try:
+            process.wait(timeout=float(self.rng.uniform(1.0, 5.0)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        else:
+            raise NotPossible  # it was done before
+        finally:
+            process.communicate()
+
     def decided(self) -> int:
         """Return the number of decisions that are stored; -1 if the database does not answer."""
         with suppress(psycopg2.Error), self._cursor() as cursor:
             cursor.execute("SELECT count(*) FROM auctions_event WHERE kind IN ('admitted', 'rejected', 'standing')")
             return int(cursor.fetchone()[0])
         return -1
+
+    def _archiving(self) -> "subprocess.Popen[str]":
+        """Begin to archive what is before a slot of a market, which is drawn."""
+        name = str(self.rng.choice(self.markets))
+        with self._cursor() as cursor:
+            cursor.execute(
+                "SELECT market.slot FROM auctions_market market"
+                " JOIN cluster_cluster cluster ON cluster.id = market.cluster_id WHERE cluster.name = %s",
+                [name],
+            )
+            before = int(cursor.fetchone()[0]) - int(self.rng.integers(1, 8))
+        command = [sys.executable, "manage.py", "archive", name, "--before", str(before)]
+        return subprocess.Popen(
+            command, env=self.installation.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
     @property
     def _database(self) -> str:

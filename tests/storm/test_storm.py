@@ -27,6 +27,8 @@ KINDS: Final = [
     "market's row locked",
     "waits used up",
     "copy for a restore",
+    "past archived",
+    "archiving killed",
 ]
 """Faults after which no process has to be started by the test, which takes long."""
 FAULTS: Final = 16
@@ -41,6 +43,7 @@ def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
         REDIS_URL=redis_server.url,
         SHADOWPRICE_SECRET_KEY="only for this test",
         SHADOWPRICE_SWEEP_S="1",
+        SHADOWPRICE_ARCHIVES=str(tmp_path / "archives"),
     )
     with ExitStack() as started:
         installation = Forked(env, tmp_path, postgres_server, redis_server, started)
@@ -61,4 +64,3 @@ def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
     # The same rows are found wrong by clients who were answered something else.
     assert wrong["lost"] == ["storm-dps nobody: [1]"]
     assert wrong["doubled"] != []
-    print(found.table())

@@ -59,13 +59,16 @@ def settle() -> int:
 def verdict(answered: Mapping[str, list[int]], *, is_copy: bool = False) -> dict[str, Any]:
     """Count what is wrong, given the numbers of the bids that were answered by market and key.
 
-    In a copy that was made while bids came, bids may wait, and there may be bids that were not answered yet.
+    In a copy that was made while bids came, bids may wait, and there may be bids that were not answered yet. Archives
+    are replayed. Of a bid that is archived the audit compares what is left with its seal.
     """
     from auctions.engine.slots import pass_slots
-    from auctions.models import Bid, BidState, Event, EventKind, Market
+    from auctions.history.audit_archives import archive_replays
+    from auctions.models import Bid, BidState, Event, EventKind, Market, Seal
     from tests.histories.invariants import broken_rows
 
     lost, doubled, broken, bids = [], [], [], 0
+    seals = Seal.objects.order_by("market", "number")
     for market in Market.objects.order_by("pk"):
         pass_slots(market.pk)
         stored: dict[str, list[int]] = {}
@@ -84,7 +87,11 @@ def verdict(answered: Mapping[str, list[int]], *, is_copy: bool = False) -> dict
         twice = Counter(decisions.values_list("bid__sequence", flat=True))
         doubled += [f"bid {number} of {name} was decided {count} times" for number, count in twice.items() if count > 1]
         broken += [f"{name}: {problem}" for problem in broken_rows(market)]
-    return {"bids": bids, "lost": lost, "doubled": doubled, "broken": broken}
+        for seal in seals.filter(market=market):
+            broken += [f"{name}: {problem}" for problem in archive_replays(market, seal)]
+    archived = Bid.objects.exclude(seal=None).count()
+    counts = {"bids": bids, "archives": seals.count(), "archived": archived}
+    return counts | {"lost": lost, "doubled": doubled, "broken": broken}
 
 
 def main(arguments: list[str]) -> None:
