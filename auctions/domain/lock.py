@@ -45,14 +45,17 @@ class MarketTime:
     """The first slot that can still be traded; the slot under way is not."""
 
 
-def market_time(market: Market) -> MarketTime:
-    """Read the cluster's clock, once."""
+def market_time(market: Market, *, arrived: int | None = None) -> MarketTime:
+    """Read the cluster's clock, once.
+
+    With the arrival slot of a bid, the time is not before its arrival, though the clock may have been set back since.
+    """
     instant = clock.read(market.cluster)
     # A virtual clock may be set back by hand, but processed slots stay in the past.
-    slot = max(instant.slot, market.slot)
-    return MarketTime(
-        wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot, market.now)
-    )
+    slot, now = max(instant.slot, market.slot), max(instant.next_slot, market.now)
+    if arrived is not None:  # the slot before had begun when the bid arrived
+        slot, now = max(slot, arrived - 1), max(now, arrived)
+    return MarketTime(wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(now, slot))
 
 
 @contextmanager

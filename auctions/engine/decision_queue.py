@@ -96,7 +96,7 @@ def decide_batch(market_id: int, *, at_most: int = LARGEST_BATCH) -> int:
         bids = queue.next_bids(market, at_most=at_most)
         if not bids:
             return 0
-        version, moment = market.ledger_version, market_time(market)
+        version, moment = market.ledger_version, market_time(market, arrived=bids[0].arrival_slot)
         book = caught_up(market, moment, teams=[bid.team_id for bid in bids])
         laps.lap("book")
         priced: list[tuple[int, int]] = []
@@ -189,7 +189,8 @@ def _quarantine(bid: Bid, book: LiveBook, failed: PolicyFailed, *, version: int)
         queue = owner_turns.checkout(market)
         for first in queue.next_bids(market, at_most=1):
             if first.pk == bid.pk and market.ledger_version == version:
-                outcomes.quarantine(market, first, book, market_time(market), failed)
+                moment = market_time(market, arrived=first.arrival_slot)
+                outcomes.quarantine(market, first, book, moment, failed)
                 queue.take(market, [(first, market.version)])
                 save_counters(market)
     owner_turns.store(market, queue)

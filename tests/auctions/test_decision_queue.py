@@ -45,7 +45,8 @@ from cluster.guards import checked_change
 from scheduling.model.decision import parse
 from scheduling.model.example import job
 from scheduling.model.utility import Constant
-from scheduling.registry import make_policy
+from scheduling.policies.base import Objective
+from scheduling.registry import POLICIES, make_policy
 from tests.auctions.worlds import PRICED, add_server, body, make_cluster, make_market, set_time, submit
 
 
@@ -302,6 +303,29 @@ def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_
     market.refresh_from_db()
     assert len(bid.core_bid["delay"]) == 4
     assert bid.inventory_version == market.inventory_version != submitted
+    assert findings(market) == {}
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "oasis"])  # it needs other machines
+def test_no_bid_is_decided_before_it_arrived_though_the_clock_was_set_back(policy: str, alice: User) -> None:
+    """Slots that had begun when a bid arrived stay in the past, though nothing else happened in them."""
+    market = open_market(make_cluster(servers=3), policy=policy)
+    job = {"model": "ResNet-50", "epochs": 2}
+    offer = job | {"weight": 9.0} if POLICIES[policy].objective is not Objective.WELFARE else body(500.0, epochs=2)
+    set_time(market, 450.0)
+    early = submit_bid(cluster=market.cluster, owner=alice, body=offer).bid
+    set_time(market, 120.0)
+    late = submit_bid(cluster=market.cluster, owner=alice, body=offer).bid
+    assert (early.arrival_slot, late.arrival_slot) == (5, 2)
+    decision_queue.process_pending(market.pk)
+    market.refresh_from_db()
+    assert (market.slot, market.now) == (4, 5)
+    for seconds in (130.0, 1500.0, 3000.0, 4500.0):  # some policies start a job only when slots pass
+        set_time(market, seconds)
+        pass_slots(market.pk)
+    states = list(Bid.objects.filter(market=market).values_list("state", flat=True))
+    assert len(states) == 2
+    assert set(states) <= {BidState.COMPLETED, BidState.REJECTED}
     assert findings(market) == {}
 
 
