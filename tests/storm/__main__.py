@@ -116,12 +116,12 @@ def _do(kind: str, faults: Faults, found: Storm) -> None:
         faults.kinds[kind][1]()
     except PASSING:
         found.missed[kind] = found.missed.get(kind, 0) + 1
-        return
-    finally:
         faults.installation.revive()
+        return
     keys = faults.clients.answered.keys
     ended, before, answered = time.monotonic(), -1, len(keys)
     while time.monotonic() < ended + LONGEST_RECOVERY_S:
+        faults.installation.revive()  # again and again, since a killed process ends a moment later
         decided = faults.decided()
         before = decided if before < 0 else before
         if 0 <= before < decided and len(keys) > answered:
