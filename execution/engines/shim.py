@@ -37,7 +37,6 @@ LOG: Final = "log."
 """A segment of the output is named by the offset of its first byte, 20 digits."""
 SESSION: Final = "/proc/self/autogroup"
 """The niceness of a session among sessions, in a kernel that shares out processors among them."""
-GIVE_WAY_S: Final = 2.0
 LATE_S: Final = 1.0
 """Seconds after which the inner shim ends what the outer one should have ended, because that one is frozen."""
 SEGMENTS: Final = 4
@@ -385,21 +384,15 @@ def _limit(start: Mapping[str, Any]) -> None:
 def _give_way(niceness: int) -> None:
     """Give way to other processes; most kernels first share out processors among sessions, by a number of their own.
 
-    The kernel lets processes without the rights of an administrator set that number ten times a second, all together.
-    So this one tries again, for at most `GIVE_WAY_S` seconds: then the program starts without it.
+    Processes without the rights of an administrator can set it ten times a second, all together: this one tries again.
     """
     os.nice(niceness)
-    until = time.monotonic() + GIVE_WAY_S
-    while niceness:
-        with suppress(OSError):  # a kernel without this number, or one that does not let it be set
-            try:
-                with open(SESSION, "w") as file:
-                    file.write(str(niceness))
-            except BlockingIOError:
-                if time.monotonic() < until:
-                    time.sleep(0.05)
-                    continue
-        return
+    for _ in range(40 if niceness else 0):  # then the program starts without it
+        with suppress(BlockingIOError):
+            with suppress(FileNotFoundError, PermissionError), open(SESSION, "w") as file:
+                file.write(str(niceness))
+            return
+        time.sleep(0.05)
 
 
 def _become(user: int) -> None:
