@@ -24,8 +24,8 @@ FURTHEST = LATEST // 2
 """Largest time that a job may need on one worker, ticks; more would overflow together with other jobs."""
 _NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
 _NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
-Forecasts = dict[str, Schedule]
-"""Forecasts by bid id: start rounded down, completion rounded up, and the chunks that join queues now."""
+Placed = dict[str, Dispatch]
+"""Where the chunks go that join queues now, by bid id."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Preemptive(PolicyBase):
             return _impossible(bid, book, why=_NO_WORKER.format(book.ledger.end - book.now))
         if not self._can_be_stored(bid, queues):
             return _impossible(bid, book, why=_NO_STORAGE)
-        forecasts = self._dispatch([bid], queues)
-        mine = forecasts.pop(bid.id, None)
-        moves = _moves(book.jobs, forecasts)
+        placed = self._dispatch([bid], queues)
+        mine = _schedule(queues.windows()[bid.id], placed[bid.id], queues) if bid.id in placed else None
+        moves = _moves(book.jobs, queues, placed)
         return Decision.admit(
             bid.id,
             mine,
@@ -93,7 +93,7 @@ class Preemptive(PolicyBase):
         waiting = [job.bid for job in book.jobs if not job.held and queues.waiting(job.bid)]
         if not waiting and cause is Cause.SLOT:
             return ()
-        return _moves(book.jobs, self._dispatch(waiting, queues))
+        return _moves(book.jobs, queues, self._dispatch(waiting, queues))
 
     def prices(self, book: Book) -> Floats:
         """Return the congestion of each server's workers, T x S x R: the cost of delaying all waiting chunks by one
@@ -157,9 +157,9 @@ class Preemptive(PolicyBase):
     def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
         return self.cloud != "edge" and bool(queues.workers.count[server, task.worker] >= bid.chunks)
 
-    def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
-        """Push the waiting chunks of jobs to queues, in order of rank, and forecast all jobs without waiting chunks."""
-        placed: dict[str, Dispatch] = {}
+    def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Placed:
+        """Push the waiting chunks of jobs to queues, in order of rank; return where they went."""
+        placed: Placed = {}
         for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
             handicap = self._handicap(bid, queues)
             task = queues.task(bid, handicap)
@@ -173,8 +173,7 @@ class Preemptive(PolicyBase):
             else:
                 found.send(bid, queues)
                 placed[bid.id] = found
-        windows = queues.windows()
-        return {name: _schedule(window, placed.get(name), queues) for name, window in windows.items()}
+        return placed
 
     def _handicap(self, bid: Bid, queues: Queues) -> int:
         """Return the rank added for late arrival: D p0 + ageing x arrival gives the same order as D p0 - ageing x
@@ -186,8 +185,7 @@ def reforecast(book: Book) -> tuple[Move, ...]:
     """Return moves for jobs whose forecast changed, without dispatching: the result of the queues alone."""
     if book.queues is None:
         return ()
-    queues = _queues(book)
-    return _moves(book.jobs, {name: _schedule(window, None, queues) for name, window in queues.windows().items()})
+    return _moves(book.jobs, _queues(book), {})
 
 
 def _queues(book: Book) -> Queues:
@@ -195,24 +193,35 @@ def _queues(book: Book) -> Queues:
     return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()
 
 
+def _slots(window: Window, queues: Queues) -> tuple[int, int]:
+    """Return start and completion in slots: the start is rounded down, the completion up."""
+    return window.start // queues.ticks, -(-window.completion // queues.ticks)
+
+
 def _schedule(window: Window, sent: Dispatch | None, queues: Queues) -> Schedule:
-    start, completion = window.start // queues.ticks, -(-window.completion // queues.ticks)
+    start, completion = _slots(window, queues)
     if sent is None:
         return Schedule(start, completion, placements=())
     return Schedule(start, completion, placements=(), chunks=sent.chunks(queues), handicap=sent.handicap)
 
 
-def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
+def _moves(jobs: Iterable[Job], queues: Queues, placed: Placed) -> tuple[Move, ...]:
     """Return moves: first jobs that go back in line, then jobs dispatched or with a new forecast, in queue-joining
-    order."""
-    known = {job.bid.id: job for job in jobs if not job.held}
-    back = [name for name, job in known.items() if job.completion is not None and name not in forecasts]
-    moved = [name for name in forecasts if name in known and _differs(known[name], forecasts[name])]
-    return (*(Move(name, None) for name in back), *(Move(name, forecasts[name]) for name in moved))
+    order.
 
-
-def _differs(job: Job, forecast: Schedule) -> bool:
-    return bool(forecast.chunks) or (job.start, job.completion) != (forecast.start, forecast.completion)
+    All jobs without waiting chunks have a forecast; most are as they were, so a schedule is made only of the others.
+    """
+    known, windows = {job.bid.id: job for job in jobs if not job.held}, queues.windows()
+    back = [name for name, job in known.items() if job.completion is not None and name not in windows]
+    moved = [
+        name
+        for name, window in windows.items()
+        if (job := known.get(name)) and (name in placed or (job.start, job.completion) != _slots(window, queues))
+    ]
+    return (
+        *(Move(name, None) for name in back),
+        *(Move(name, _schedule(windows[name], placed.get(name), queues)) for name in moved),
+    )
 
 
 def _where(mine: Schedule) -> str:

@@ -151,8 +151,9 @@ class Queues(Rebuilt):
             state = self._state.copy()
             self._run(state, FAR, keep=False)
             self._in_cloud(state, FAR)
-            rows = ((name, state.jobs[known.number]) for name, known in self._known.items() if not known.waiting)
-            self._windows = {name: Window(int(row[BEGUN]), int(row[DONE])) for name, row in rows}
+            numbers = {name: known.number for name, known in self._known.items() if not known.waiting}
+            rows = state.jobs[list(numbers.values())][:, [BEGUN, DONE]].tolist() if numbers else []
+            self._windows = {name: Window(*row) for name, row in zip(numbers, rows, strict=True)}
         return self._windows
 
     def growth(self, workers: Ints, added: Ints, task: Task, delay: Ints) -> int:
