@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
@@ -201,7 +201,8 @@ def _keep(
 
 def offers_of(book: LiveBook) -> dict[str, Json]:
     """Return the offers of the book's jobs, by the bid's id."""
-    return {str(bid.sequence): bid.resolved_request for bid in _bids(book, [int(name) for name in book.running.jobs])}
+    found = _bids(book, book.running.jobs).values_list("sequence", "resolved_request")
+    return {str(number): offer for number, offer in found}
 
 
 def to_payload(moves: Sequence[Move]) -> Json:
@@ -216,7 +217,9 @@ def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version:
     """
     if not moves:
         return
-    bids = {str(bid.sequence): bid for bid in _bids(book, [int(move.job) for move in moves])}
+    # Documents are left out: a decision may move hundreds of jobs.
+    columns = ("market_id", "sequence", "state", "start_slot", "completion_slot")
+    bids = {str(bid.sequence): bid for bid in _bids(book, [move.job for move in moves]).only(*columns)}
     now = book.running.now
     future = Commitment.objects.filter(bid__in=[bid.pk for bid in bids.values()], end__gt=now)
     future.filter(start__gte=now).delete()
@@ -314,5 +317,5 @@ def _window(bid: Bid, move: Move, *, now: int) -> Window:
     return (bid.start_slot if began and schedule.placements else schedule.start), schedule.completion
 
 
-def _bids(book: LiveBook, sequences: list[int]) -> list[Bid]:
-    return list(Bid.objects.filter(market_id=book.market_id, sequence__in=sequences))
+def _bids(book: LiveBook, names: Iterable[str]) -> QuerySet[Bid]:
+    return Bid.objects.filter(market_id=book.market_id, sequence__in=[int(name) for name in names])

@@ -104,8 +104,10 @@ def store(running: RunningBook, snapshot: InventorySnapshot, market_id: int) -> 
 
 def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, snapshot: InventorySnapshot) -> None:
     """Write that chunks of a bid join queues now."""
+    if not chunks:
+        return
     name = str(bid.sequence)
-    task, whole = queues.task_of(name), int(bid.resolved_request["chunks"])
+    task, whole = queues.task_of(name), queues.chunks_of(name)
     QueuedChunks.objects.bulk_create(
         QueuedChunks(
             bid=bid,

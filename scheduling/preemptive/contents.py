@@ -180,6 +180,10 @@ class Contents:
         """Return the job's number among all jobs that ever joined."""
         return self._known[job].order
 
+    def chunks_of(self, job: str) -> int:
+        """Return the number of chunks of a job that joined, wherever they are."""
+        return self._known[job].bid.chunks
+
     def task_of(self, job: str) -> Task:
         """Return the task of a chunk of a job that joined."""
         return self._known[job].task
