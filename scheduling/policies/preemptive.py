@@ -25,7 +25,7 @@ FURTHEST = LATEST // 2
 _NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
 _NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
 Placed = dict[str, Dispatch]
-"""Where the chunks go that join queues now, by bid id."""
+"""The dispatch of each job whose chunks join queues now, by bid id."""
 
 
 @dataclass(frozen=True)
