@@ -1,16 +1,108 @@
-"""Secrets from the environment or from files, and what a service in production refuses to start with."""
+"""Values of environment variables, and what a service in production refuses to start with.
+
+A value that is not what its variable expects is noted in `wrong`, so that one error names all of them: a word such as
+`true` must not count as 0, and a number that nobody can read must not fail without the name of its variable.
+"""
 
 import fcntl
 import os
+import re
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+import dj_database_url
+from dj_database_url import DBConfig
 from django.core.exceptions import ImproperlyConfigured
 
 LEAST_KEY: Final = 50
 """Characters of a secret key, of which `openssl rand -hex 32` makes 64."""
+MOST: Final = 10**9
+"""The largest number that a variable may have."""
+ENGINES: Final = ("django.db.backends.sqlite3", "django.db.backends.postgresql")
+RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a rate such as 300/second"
+
+wrong: list[str] = []
+"""Problems of the variables that were read so far."""
+
+
+def flag(name: str, *, default: bool = False) -> bool:
+    """Return whether a variable is 1; the default if it is not set or empty."""
+    text = os.environ.get(name, "")
+    if text not in ("", "0", "1"):
+        wrong.append(f"{name}: expected 0 or 1, got {text!r}")
+    return text == "1" if text in ("0", "1") else default
+
+
+def whole(name: str, default: int, *, least: int = 1) -> int:
+    """Return a variable's whole number, at least `least`; the default if it is not set or empty."""
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if re.fullmatch(r"[0-9]{1,10}", text) and least <= int(text) <= MOST:
+        return int(text)
+    wrong.append(f"{name}: expected a whole number from {least} to {MOST:,}, got {text!r}")
+    return default
+
+
+def number(name: str, default: float, *, least: float) -> float:
+    """Return a variable's number, at least `least`; the default if it is not set or empty."""
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,9})?", text) and least <= float(text) <= MOST:
+        return float(text)
+    wrong.append(f"{name}: expected a number from {least:g} to {MOST:,}, got {text!r}")
+    return default
+
+
+def matching(name: str, default: str, pattern: str, expected: str) -> str:
+    """Return a variable's text, which has to match `pattern`; the default if it is not set or empty."""
+    text = os.environ.get(name, "")
+    if not text or re.fullmatch(pattern, text):
+        return text or default
+    wrong.append(f"{name}: expected {expected}, got {text!r}")
+    return default
+
+
+def several(name: str, default: str = "", *, pattern: str = ".+", expected: str = "") -> list[str]:
+    """Return the texts of a variable, separated by commas, each of which has to match `pattern`."""
+    found = [one.strip() for one in (os.environ.get(name, "") or default).split(",")]
+    wrong.extend(f"{name}: expected {expected}, got {one!r}" for one in found if one and not re.fullmatch(pattern, one))
+    return [one for one in found if one]
+
+
+def email_server(url: str) -> SplitResult:
+    """Return the parts of the address of the e-mail server, which are empty without one."""
+    try:
+        found = urlsplit(url)
+        is_right = not url or (
+            found.scheme in ("smtp", "smtp+tls", "smtps") and bool(found.hostname) and found.port != 0
+        )
+    except ValueError:  # a port that is no number
+        is_right = False
+    if is_right:
+        return found
+    # Its password is not shown.
+    expected = "expected smtp, smtp+tls or smtps://user:password@host:port"
+    wrong.append(f"SHADOWPRICE_EMAIL_URL: {expected}, got another address")
+    return urlsplit("")
+
+
+def database(url: str) -> DBConfig:
+    """Return the database of an address, for Django."""
+    try:
+        found = dj_database_url.parse(url, conn_max_age=0)
+    except ValueError:
+        found = None
+    if found is not None and found["ENGINE"] in ENGINES:
+        return found
+    # Its password is not shown.
+    expected = "expected sqlite:///file or postgres://user:password@host:port/name"
+    wrong.append(f"DATABASE_URL: {expected}, got another address")
+    return dj_database_url.parse("sqlite://:memory:")
 
 
 def secret(name: str, default: str = "") -> str:
@@ -98,7 +190,7 @@ def single_sign_on_problems(*, issuer: str, client: str, client_secret: str, has
     return found
 
 
-def refuse(found: list[str]) -> None:
-    """Raise ImproperlyConfigured with all problems, if there are any."""
+def refuse(found: Sequence[str]) -> None:
+    """Raise ImproperlyConfigured with all that was found, if there is anything."""
     if found:
-        raise ImproperlyConfigured("SHADOWPRICE_PRODUCTION is 1: " + "; ".join(found) + ".")
+        raise ImproperlyConfigured("; ".join(found) + ".")

@@ -10,13 +10,26 @@ from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-import dj_database_url
-from django.core.exceptions import ImproperlyConfigured
 from pythonjsonlogger.core import RESERVED_ATTRS
 
-from config.environment import own_key, problems, refuse, secret, single_sign_on_problems
+from config.environment import (
+    RATE,
+    database,
+    email_server,
+    flag,
+    matching,
+    number,
+    own_key,
+    problems,
+    refuse,
+    secret,
+    several,
+    single_sign_on_problems,
+    whole,
+    wrong,
+)
 from config.kernels import beside_sources
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -30,23 +43,25 @@ EXECUTION_DIR = Path(os.environ.get("SHADOWPRICE_EXECUTION", VAR_DIR / "executio
 if not beside_sources(BASE_DIR / "scheduling"):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(VAR_DIR / "kernels"))
 
-DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
-PRODUCTION = os.environ.get("SHADOWPRICE_PRODUCTION", "") == "1"
+DEBUG = flag("SHADOWPRICE_DEBUG")
+PRODUCTION = flag("SHADOWPRICE_PRODUCTION")
 """Whether settings that are for development or for one machine only are refused."""
 SECRET_KEY = secret("SHADOWPRICE_SECRET_KEY")
 SECRET_KEY_FALLBACKS = [key for key in secret("SHADOWPRICE_SECRET_KEY_FALLBACKS").split(",") if key]
 """Earlier secret keys, newest first: what they have signed and encrypted is still read."""
-ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+ALLOWED_HOSTS = several(
+    "SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]", pattern=r"\S+", expected="host names separated by commas"
+)
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
-CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS", "").split(",") if origin]
+CSRF_TRUSTED_ORIGINS = several(
+    "SHADOWPRICE_ORIGINS", pattern=r"https?://[^/\s]+", expected="addresses such as https://market.example.org"
+)
 
-PROXIES = [one.strip() for one in os.environ.get("SHADOWPRICE_PROXIES", "").split(",") if one.strip()]
+PROXIES = several("SHADOWPRICE_PROXIES")
 """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; none by default."""
-METRICS_ADDRESSES = [
-    one.strip() for one in os.environ.get("SHADOWPRICE_METRICS_ADDRESSES", "").split(",") if one.strip()
-]
+METRICS_ADDRESSES = several("SHADOWPRICE_METRICS_ADDRESSES")
 """Addresses or networks that may read `/metrics` without a token; none by default."""
-WEBHOOK_NETWORKS = [one.strip() for one in os.environ.get("SHADOWPRICE_WEBHOOK_NETWORKS", "").split(",") if one.strip()]
+WEBHOOK_NETWORKS = several("SHADOWPRICE_WEBHOOK_NETWORKS")
 """Addresses or networks that webhooks may reach though they are not public, also without TLS; none by default."""
 for name, networks in (
     ("SHADOWPRICE_PROXIES", PROXIES),
@@ -57,12 +72,12 @@ for name, networks in (
         try:
             ip_network(network)
         except ValueError as error:
-            raise ImproperlyConfigured(
-                f"{name}: expected addresses or networks, separated by commas, got {network!r}: {error}."
-            ) from None
+            wrong.append(f"{name}: expected addresses or networks, separated by commas, got {network!r}: {error}")
 
-DATABASE_URL = secret("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
+DATABASE = database(secret("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}"))
 REDIS_URL = secret("REDIS_URL")
+if not re.fullmatch(r"|(redis|rediss|unix)://\S+", REDIS_URL):
+    wrong.append("REDIS_URL: expected redis://:password@host:port/number, got another address")
 EMBEDDED = not REDIS_URL
 """True when `manage.py serve` starts the worker itself and no broker is installed."""
 _ARCHIVES = os.environ.get("SHADOWPRICE_ARCHIVES") or (VAR_DIR / "archives" if EMBEDDED else None)
@@ -71,20 +86,19 @@ ARCHIVE_DIR = None if _ARCHIVES is None else Path(_ARCHIVES)
 HAS_OWN_KEY = bool(SECRET_KEY)
 IS_BEHIND_TLS = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
 if PRODUCTION:
-    refuse(
-        problems(
-            debug=DEBUG,
-            key=SECRET_KEY,
-            hosts=ALLOWED_HOSTS,
-            engine=dj_database_url.parse(DATABASE_URL)["ENGINE"],
-            has_broker=not EMBEDDED,
-            is_behind_tls=IS_BEHIND_TLS,
-            has_proxies=bool(PROXIES),
-        )
+    found_problems = problems(
+        debug=DEBUG,
+        key=SECRET_KEY,
+        hosts=ALLOWED_HOSTS,
+        engine=DATABASE["ENGINE"],
+        has_broker=not EMBEDDED,
+        is_behind_tls=IS_BEHIND_TLS,
+        has_proxies=bool(PROXIES),
     )
-if not HAS_OWN_KEY:
-    if not EMBEDDED:
-        raise ImproperlyConfigured("SHADOWPRICE_SECRET_KEY: expected a secret key that all processes have, got none.")
+    wrong += [f"SHADOWPRICE_PRODUCTION is 1: {problem}" for problem in found_problems]
+elif not HAS_OWN_KEY and not EMBEDDED:
+    wrong.append("SHADOWPRICE_SECRET_KEY: expected a secret key that all processes have, got none")
+elif not HAS_OWN_KEY:
     SECRET_KEY = own_key(VAR_DIR / "secret-key")
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
@@ -92,12 +106,13 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
 SECURE_SSL_REDIRECT = IS_BEHIND_TLS and bool(PROXIES)
 SECURE_REDIRECT_EXEMPT = [r"^(livez|healthz|readyz|metrics)$", r"^api/v1/progress$"]
 """Addresses that are asked within the installation, without the proxy."""
-SECURE_HSTS_SECONDS = int(os.environ.get("SHADOWPRICE_HSTS_S", "2592000")) if SECURE_SSL_REDIRECT else 0
+_HSTS_S = whole("SHADOWPRICE_HSTS_S", 2592000, least=0)
+SECURE_HSTS_SECONDS = _HSTS_S if SECURE_SSL_REDIRECT else 0
 # Other names below the host's are not this service's to decide.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Under ASGI every request has a thread of its own, which keeps nothing: `cluster.database.postgresql.kept` does.
-DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=0))}
+DATABASES: dict[str, Any] = {"default": dict(DATABASE)}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # IMMEDIATE takes the write lock when a transaction begins, so that a read-then-write never loses an update.
     DATABASES["default"]["ENGINE"] = "cluster.database.sqlite3"
@@ -115,7 +130,7 @@ elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"]["ENGINE"] = "cluster.database.postgresql"
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
 DATABASE_LIMITS: dict[str, dict[str, float]] = {
-    "request": {"lock": float(os.environ.get("SHADOWPRICE_LOCK_TIMEOUT_S", "5")), "statement": 20.0, "idle": 60.0},
+    "request": {"lock": number("SHADOWPRICE_LOCK_TIMEOUT_S", 5.0, least=0.001), "statement": 20.0, "idle": 60.0},
     "worker": {"lock": 20.0, "statement": 120.0, "idle": 600.0},
 }
 """Seconds that a statement may wait for a lock, that it may take, and that a transaction may be open without one: for
@@ -216,34 +231,29 @@ OIDC_CLIENT_ID = os.environ.get("SHADOWPRICE_OIDC_CLIENT_ID", "")
 OIDC_CLIENT_SECRET = secret("SHADOWPRICE_OIDC_CLIENT_SECRET")
 OIDC_NAME = os.environ.get("SHADOWPRICE_OIDC_NAME", "single sign-on")
 """The provider's name on the login page."""
-OIDC_NEW_ACCOUNTS = os.environ.get("SHADOWPRICE_OIDC_NEW_ACCOUNTS", "") == "1"
+OIDC_NEW_ACCOUNTS = flag("SHADOWPRICE_OIDC_NEW_ACCOUNTS")
 """Whether every person that the provider lets in gets an account."""
-OIDC_MATCH_EMAIL = os.environ.get("SHADOWPRICE_OIDC_MATCH_EMAIL", "") == "1"
+OIDC_MATCH_EMAIL = flag("SHADOWPRICE_OIDC_MATCH_EMAIL")
 """Whether a first login finds an account by its e-mail address, if the provider has verified that."""
-PASSWORD_LOGINS = os.environ.get("SHADOWPRICE_PASSWORD_LOGINS", "1") == "1"
+PASSWORD_LOGINS = flag("SHADOWPRICE_PASSWORD_LOGINS", default=True)
 """Whether users may log in with passwords."""
-found_problems = single_sign_on_problems(
+wrong += single_sign_on_problems(
     issuer=OIDC_ISSUER, client=OIDC_CLIENT_ID, client_secret=OIDC_CLIENT_SECRET, has_passwords=PASSWORD_LOGINS
 )
-if found_problems:
-    raise ImproperlyConfigured("; ".join(found_problems) + ".")
 EMAIL_TIMEOUT = 10
-EMAIL_SERVER = urlsplit(os.environ.get("SHADOWPRICE_EMAIL_URL", ""))
-if EMAIL_SERVER.scheme not in ("", "smtp", "smtp+tls", "smtps") or (EMAIL_SERVER.scheme and not EMAIL_SERVER.hostname):
-    raise ImproperlyConfigured(
-        "SHADOWPRICE_EMAIL_URL: expected smtp, smtp+tls or smtps://user:password@host:port, got another address."
-    )
+EMAIL_SERVER = email_server(secret("SHADOWPRICE_EMAIL_URL"))
 EMAIL_HOST = EMAIL_SERVER.hostname or ""
 """Empty if no e-mail server is configured: invitations are links to copy, and passwords are reset by operators."""
 EMAIL_PORT = EMAIL_SERVER.port or {"smtps": 465, "smtp+tls": 587}.get(EMAIL_SERVER.scheme, 25)
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(EMAIL_SERVER.username or ""), unquote(EMAIL_SERVER.password or "")
 EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SERVER.scheme == "smtp+tls", EMAIL_SERVER.scheme == "smtps"
 DEFAULT_FROM_EMAIL = os.environ.get("SHADOWPRICE_EMAIL_FROM", "shadowprice@localhost")
-CREDIT_PRICE_TEXT = os.environ.get("SHADOWPRICE_CREDIT_PRICE", "")
-if not re.fullmatch(r"|[0-9]{1,9}(\.[0-9]{1,6})? [A-Z]{3}", CREDIT_PRICE_TEXT):
-    raise ImproperlyConfigured(
-        f"SHADOWPRICE_CREDIT_PRICE: expected a price and a currency such as 0.25 EUR, got {CREDIT_PRICE_TEXT!r}."
-    )
+CREDIT_PRICE_TEXT = matching(
+    "SHADOWPRICE_CREDIT_PRICE",
+    "",
+    r"[0-9]{1,9}(\.[0-9]{1,6})? [A-Z]{3}",
+    "a price and a currency such as 0.25 EUR",
+)
 CREDIT_PRICE = (Decimal(CREDIT_PRICE_TEXT.split()[0]), CREDIT_PRICE_TEXT.split()[1]) if CREDIT_PRICE_TEXT else None
 """Price of one credit and its currency, shown beside credits of teams; None if the operator states none."""
 LOGIN_URL = "login"
@@ -286,9 +296,9 @@ REST_FRAMEWORK: dict[str, Any] = {
     "EXCEPTION_HANDLER": "web.problems.exception_handler",
     "DEFAULT_THROTTLE_CLASSES": ["web.throttles.CallerThrottle"],
     "DEFAULT_THROTTLE_RATES": {
-        "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
-        "progress": os.environ.get("SHADOWPRICE_PROGRESS_RATE", "2/second"),
-        "password": os.environ.get("SHADOWPRICE_PASSWORD_RATE", "30/minute"),
+        "caller": matching("SHADOWPRICE_RATE", "300/second", *RATE),
+        "progress": matching("SHADOWPRICE_PROGRESS_RATE", "2/second", *RATE),
+        "password": matching("SHADOWPRICE_PASSWORD_RATE", "30/minute", *RATE),
     },
     "NUM_PROXIES": 0,  # the server reads X-Forwarded-For, of proxies it trusts
     "URL_FORMAT_OVERRIDE": None,
@@ -324,40 +334,40 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 
 REQUESTS_AT_ONCE: dict[str, int] = {
-    "read": int(os.environ.get("SHADOWPRICE_READS", "6")),
-    "write": int(os.environ.get("SHADOWPRICE_WRITES", "12")),
+    "read": whole("SHADOWPRICE_READS", 6),
+    "write": whole("SHADOWPRICE_WRITES", 12),
 }
 """Number of requests of each kind that the server answers at a time, at most half of them of one user; others wait,
 and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
 """
 
-WAITING_BIDS = int(os.environ.get("SHADOWPRICE_WAITING_BIDS", "1000"))
+WAITING_BIDS = whole("SHADOWPRICE_WAITING_BIDS", 1000)
 """Largest number of bids of one user that wait for their decisions in a market."""
-WAITING_BIDS_OF_TEAM = int(os.environ.get("SHADOWPRICE_WAITING_BIDS_OF_TEAM", "3000"))
+WAITING_BIDS_OF_TEAM = whole("SHADOWPRICE_WAITING_BIDS_OF_TEAM", 3000)
 """Largest number of bids of one team that wait for their decisions in a market."""
 
-WEBHOOK_KEPT_DAYS = int(os.environ.get("SHADOWPRICE_WEBHOOK_KEPT_DAYS", "30"))
+WEBHOOK_KEPT_DAYS = whole("SHADOWPRICE_WEBHOOK_KEPT_DAYS", 30)
 """Days for which messages of webhooks that were delivered or given up are kept."""
 
-STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
-STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
+STREAMS = whole("SHADOWPRICE_STREAMS", 500, least=0)
+STREAMS_OF_ONE_USER = whole("SHADOWPRICE_STREAMS_OF_ONE_USER", 20, least=0)
 """Largest number of open event streams of a web process; a page without a stream asks every two seconds."""
 
 METRICS_DIR = Path(os.environ.get("SHADOWPRICE_METRICS", VAR_DIR / "metrics"))
 """Directory in which the processes of this host count; None to count in the memory of each process."""
 METRICS_DIR.mkdir(parents=True, exist_ok=True)
 METRICS_TOKEN = secret("SHADOWPRICE_METRICS_TOKEN")
-LEAST_FREE_MB = float(os.environ.get("SHADOWPRICE_LEAST_FREE_MB", "200"))
+LEAST_FREE_MB = number("SHADOWPRICE_LEAST_FREE_MB", 200.0, least=0)
 """Free space on a disk of this host below which `/readyz` reports the disk as full."""
 
 OPEN_WORK: dict[str, int] = {
-    "plans": int(os.environ.get("SHADOWPRICE_OPEN_PLANS", "50")),
-    "plan_runs": int(os.environ.get("SHADOWPRICE_OPEN_PLAN_RUNS", "3")),
-    "counterfactuals": int(os.environ.get("SHADOWPRICE_OPEN_COUNTERFACTUALS", "20")),
-    "runs": int(os.environ.get("SHADOWPRICE_OPEN_RUNS", "1000")),
+    "plans": whole("SHADOWPRICE_OPEN_PLANS", 50, least=0),
+    "plan_runs": whole("SHADOWPRICE_OPEN_PLAN_RUNS", 3, least=0),
+    "counterfactuals": whole("SHADOWPRICE_OPEN_COUNTERFACTUALS", 20, least=0),
+    "runs": whole("SHADOWPRICE_OPEN_RUNS", 1000, least=0),
 }
 """Largest number of each kind of background job of one user that wait or are computed."""
-OPEN_WORK_OF_TEAM = int(os.environ.get("SHADOWPRICE_OPEN_WORK_OF_TEAM", "3"))
+OPEN_WORK_OF_TEAM = whole("SHADOWPRICE_OPEN_WORK_OF_TEAM", 3)
 """Factor by which the members of one team together may have more."""
 
 PLANS_AT_ONCE = 1 if EMBEDDED else None
@@ -407,7 +417,7 @@ CELERY_BEAT_SYNC_EVERY = 1  # the schedule file's age is the health of beat
 CELERY_BEAT_SCHEDULE = {
     "sweep": {
         "task": "auctions.tasks.sweep",
-        "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2")),
+        "schedule": number("SHADOWPRICE_SWEEP_S", 2.0, least=0.01),
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
     "certify": {"task": "auctions.tasks.certify", "schedule": 2.0, "options": {"expires": 2}},
@@ -421,9 +431,8 @@ CELERY_BEAT_SCHEDULE = {
     "archive": {"task": "auctions.tasks.archive_old_events", "schedule": 300.0, "options": {"expires": 300}},
 }
 
-LOG_FORMAT = os.environ.get("SHADOWPRICE_LOG_FORMAT", "line")
-if LOG_FORMAT not in ("line", "json"):
-    raise ImproperlyConfigured(f"SHADOWPRICE_LOG_FORMAT: expected line or json, got {LOG_FORMAT!r}.")
+LOG_FORMAT = matching("SHADOWPRICE_LOG_FORMAT", "line", "line|json", "line or json")
+LOG_LEVEL = matching("SHADOWPRICE_LOG", "WARNING", "DEBUG|INFO|WARNING|ERROR", "DEBUG, INFO, WARNING or ERROR")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -449,5 +458,7 @@ LOGGING = {
             "filters": ["briefly", "beat_briefly", "ids"],
         }
     },
-    "root": {"handlers": ["console"], "level": os.environ.get("SHADOWPRICE_LOG", "WARNING")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
 }
+
+refuse(wrong)

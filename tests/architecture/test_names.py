@@ -97,7 +97,9 @@ def _is_known(name: str) -> bool:
     return known(name.replace(".", "/", name.count(".") - 1)) or exists(name)
 
 
-READ: Final = re.compile(r"(?:environ(?:\.get\(|\.setdefault\(|\[)|\bsecret\()\s*\"([A-Z_]+)\"")
+READ: Final = re.compile(
+    r"(?:environ(?:\.get\(|\.setdefault\(|\[)|\b(?:secret|flag|whole|number|matching|several)\()\s*\"([A-Z_]+)\""
+)
 """An environment variable that Python code reads, by its name."""
 
 

@@ -10,6 +10,7 @@ from django.conf import LazySettings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
+from config import environment
 from config.environment import LEAST_KEY, own_key, problems, refuse, secret
 from tests.architecture.test_compose import SERVICES
 from tests.forks import libraries
@@ -59,6 +60,69 @@ def test_each_unsafe_setting_is_named(changes: dict[str, Any], names: list[str])
         assert all(name in str(error.value) for name in names)
     else:
         refuse(found)
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Problems of the variables that a test reads."""
+    found: list[str] = []
+    monkeypatch.setattr(environment, "wrong", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("read", "right", "others"),
+    [
+        (environment.flag, {"": False, "0": False, "1": True}, ["true", "yes", "on", " 1", "2"]),
+        (lambda name: environment.flag(name, default=True), {"": True, "0": False, "1": True}, ["false"]),
+        (lambda name: environment.whole(name, 6), {"": 6, "1": 1, "40": 40}, ["0", "-1", "1.5", "1e3", "9" * 11]),
+        (lambda name: environment.number(name, 2.0, least=0.5), {"": 2.0, "0.5": 0.5, "3": 3.0}, ["0", "nan", "inf"]),
+        (lambda name: environment.matching(name, "2/second", *environment.RATE), {"": "2/second", "9/day": "9/day"},
+         ["5", "0/second", "5/fortnight"]),
+        (lambda name: environment.several(name, "a,b", pattern=r"\S+", expected="names"),
+         {"": ["a", "b"], "c, d ,": ["c", "d"]}, ["a b"]),
+    ],
+)  # fmt: skip
+def test_a_value_that_a_variable_does_not_expect_is_noted_with_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: list[str],
+    read: Callable[[str], Any],
+    right: dict[str, Any],
+    others: list[str],
+) -> None:
+    for text, value in right.items():
+        monkeypatch.setenv("SHADOWPRICE_X", text)
+        assert read("SHADOWPRICE_X") == value
+    assert wrong == []
+    for text in others:
+        monkeypatch.setenv("SHADOWPRICE_X", text)
+        read("SHADOWPRICE_X")
+    assert [line.partition(": expected ")[0] for line in wrong] == ["SHADOWPRICE_X"] * len(others)
+    assert all(line.endswith(f", got {text!r}") for line, text in zip(wrong, others, strict=True))
+
+
+@pytest.mark.parametrize(
+    "url", ["mail.example.org", "http://mail", "smtp://", "smtp://u:pw@host:x", "smtp://u:pw@h:70000"]
+)
+def test_an_address_of_an_email_server_is_checked_and_not_shown(wrong: list[str], url: str) -> None:
+    assert not environment.email_server(url).hostname
+    [line] = wrong
+    assert line.startswith("SHADOWPRICE_EMAIL_URL: expected smtp, ")
+    assert url not in line
+
+
+@pytest.mark.parametrize("url", ["", "smtp://mail", "smtps://u:p%40w@mail.example.org:465", "smtp+tls://u:p@[::1]:587"])
+def test_an_address_of_an_email_server_may_have_a_user_and_a_port(wrong: list[str], url: str) -> None:
+    assert bool(environment.email_server(url).hostname) == bool(url)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("url", ["market", "mysql://u:pw@host/name", "postgres://u:pw@host:x/name"])
+def test_a_database_that_is_none_of_the_two_is_refused_and_its_address_not_shown(wrong: list[str], url: str) -> None:
+    environment.database(url)
+    [line] = wrong
+    assert line.startswith("DATABASE_URL: expected sqlite:///file or postgres://")
+    assert url not in line
 
 
 def test_no_message_shows_the_key() -> None:

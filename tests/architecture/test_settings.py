@@ -63,6 +63,26 @@ def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path, proxies: str) -> 
     assert proxies in done.stderr
 
 
+def test_one_error_names_every_variable_that_is_wrong(tmp_path: Path) -> None:
+    wrong = {
+        "SHADOWPRICE_PRODUCTION": "true",
+        "SHADOWPRICE_HOSTS": "a b",
+        "SHADOWPRICE_ORIGINS": "market.example.org",
+        "SHADOWPRICE_PROXIES": "1",
+        "SHADOWPRICE_READS": "0",
+        "SHADOWPRICE_RATE": "many",
+        "SHADOWPRICE_LOG": "loud",
+        "SHADOWPRICE_OIDC_ISSUER": "http://elsewhere.example.org",
+        "SHADOWPRICE_CREDIT_PRICE": "cheap",
+        "REDIS_URL": "amqp://user:hidden@host",
+    }
+    done = shell("print(settings.DEBUG)", var=tmp_path, **wrong)
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert [name for name in wrong if f"{name}: expected " not in last] == []
+    assert "hidden" not in done.stderr
+
+
 def test_an_address_behind_tls_is_trusted_and_its_cookies_are_secure(tmp_path: Path) -> None:
     code = "print(settings.CSRF_TRUSTED_ORIGINS, settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE)"
     assert shell(code, var=tmp_path).stdout.strip() == "[] False False"
