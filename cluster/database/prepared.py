@@ -1,6 +1,7 @@
 """Queries whose SQL is built once: building it from the models takes ten times as long as running it.
 
-For queries of few rows that every request or every bid asks. Rows, joined rows and converted values are as usual.
+For queries of few rows that every request or every bid asks. Rows, joined rows and converted values are as usual. On
+PostgreSQL the server keeps their plans, too (`postgresql/statements.py`).
 """
 
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 from django.db.models.query import ModelIterable
+
+from cluster.database.postgresql import statements
 
 Row = TypeVar("Row")
 
@@ -59,4 +62,6 @@ class Prepared(Generic[Row]):
         missing = [value for value in self._stand_ins if value not in parameters]
         if missing:
             raise ValueError(f"the query compares no column with {missing}")
+        if compiler.connection.vendor == "postgresql":
+            statements.register(sql)
         return compiler, sql, tuple(parameters)

@@ -1,6 +1,7 @@
 """Django's PostgreSQL with limits for each connection; transactions are watched while they hold locks.
 
-Connections of requests and tasks are kept for the next ones (`kept.py`).
+Connections of requests and tasks are kept for the next ones (`kept.py`), and the server keeps the plans of queries
+that are asked often (`statements.py`).
 """
 
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any, Final
 from django.db.backends.postgresql import base
 
 from cluster.database import holding, limits
-from cluster.database.postgresql import kept
+from cluster.database.postgresql import kept, statements
 from cluster.database.watched import WatchedConnection
 
 LOCKING: Final = ("INSERT", "UPDATE", "DELETE")
@@ -23,7 +24,7 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.execute_wrappers.append(self._note_lock)
+        self.execute_wrappers += [self._note_lock, _execute_by_name]
 
     def get_connection_params(self) -> dict[str, Any]:
         """Add the limits of this thread."""
@@ -49,3 +50,9 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         if self.in_atomic_block and (sql.startswith(LOCKING) or " FOR UPDATE" in sql or " FOR NO KEY UPDATE" in sql):
             holding.begin(id(self))
         return answer
+
+
+def _execute_by_name(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    if not many and params is not None and statements.is_registered(sql):
+        sql = statements.named(sql, context["cursor"].cursor)
+    return execute(sql, params, many, context)

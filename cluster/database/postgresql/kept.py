@@ -17,8 +17,8 @@ from typing import Final
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, connection
 
-MOST: Final = 6
-"""Largest number of connections that a process keeps while nobody uses them."""
+MOST: Final = 12
+"""Largest number of connections that a process keeps while nobody uses them: as many as bids are stored at once."""
 LONGEST_S: Final = 5.0
 """Time after which a connection that nobody used is closed."""
 LOOK_EVERY_S: Final = 1.0
