@@ -15,7 +15,9 @@ from web import tracing
 BROKER_REST_S: Final = 5.0
 """Seconds without further wake-ups after a failed one: the sweep finds the waiting work."""
 STILL_AWAKE_S: Final = 0.25
-"""Seconds without another wake-up for a market: a worker that was woken for it stays for twice as long."""
+"""Seconds without another wake-up after the last work came: a worker that was woken for it stays for twice as long."""
+AGAIN_S: Final = 2.0
+"""Seconds after which another wake-up is sent while work keeps coming: the first one may have been lost."""
 
 Carry = Callable[[str, tuple[object, ...], dict[str, Any]], None]
 """Takes the name of a task, its arguments and the options of its message to a worker."""
@@ -25,8 +27,8 @@ carry: Carry | None = None
 
 log = logging.getLogger(__name__)
 _resting_until = 0.0
-_woken: dict[tuple[object, ...], float] = {}
-"""Time of the last wake-up by `wake_once`, by task and arguments."""
+_woken: dict[tuple[object, ...], tuple[float, float]] = {}
+"""Times of the last wake-up by `wake_once` and of the last work, by task and arguments."""
 
 
 def wake(task: str, *args: object, **options: Any) -> None:
@@ -38,9 +40,9 @@ def wake(task: str, *args: object, **options: Any) -> None:
 
 
 def wake_once(task: str, *args: object) -> None:
-    """The same, unless a worker was woken for the same a moment ago: it finds the work that has come since.
+    """The same, unless a worker was woken for the same, and work came a moment ago: it finds what has come since.
 
-    This is for tasks that look for further work for longer than `STILL_AWAKE_S`.
+    This is for tasks that go on until no work came for longer than `STILL_AWAKE_S`.
     """
     transaction.on_commit(lambda: _publish_once(task, args), robust=True)
 
@@ -68,5 +70,7 @@ def publish(task: str, *args: object, **options: Any) -> bool:
 
 def _publish_once(task: str, args: tuple[object, ...]) -> None:
     key, now = (task, *args), monotonic()
-    if now >= _woken.get(key, -STILL_AWAKE_S) + STILL_AWAKE_S and publish(task, *args):
-        _woken[key] = now
+    woken, last = _woken.get(key, (-AGAIN_S, -AGAIN_S))
+    is_awake = now < last + STILL_AWAKE_S and now < woken + AGAIN_S
+    if is_awake or publish(task, *args):
+        _woken[key] = (woken if is_awake else now, now)

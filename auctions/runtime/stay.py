@@ -8,8 +8,9 @@ it stays.
 
 A stay ends after half an hour, or when the worker is to stop. Then, and after an error, other workers are woken for
 the markets to which bids still come. No bid is forgotten between: rows are read again after a market is released, so a
-bid counts whose wake-up another worker passed by. A stay is longer than the time for which no second wake-up is sent
-for a market (`waking.STILL_AWAKE_S`). If a worker dies in between, `auctions.tasks.sweep` finds the bids.
+bid counts whose wake-up another worker passed by. A worker stays without bids for longer than those may be apart for
+which no further wake-up is sent (`waking.STILL_AWAKE_S`). If a worker dies in between, `auctions.tasks.sweep` finds the
+bids.
 
 A worker keeps a market for long, because another one has to bring its book up to date first. A stay is shorter than the
 time after which Redis gives an unfinished task to another worker (an hour).
@@ -45,6 +46,8 @@ LEAVES_EVERY_S: Final = 0.5
 """Time between two markets that a worker leaves to others because it falls behind."""
 PATIENCE_S: Final = 0.03
 """Time for which bids of another market wait before a worker that is busy takes them over: others were woken."""
+TAKEN_S: Final = 0.25
+"""Time after which a claim that another worker had is tried again."""
 
 _WAITING = Prepared(
     lambda: Market.objects.filter(
@@ -107,7 +110,7 @@ class _Stay:
         self._left: set[int] = set()
         """Markets that were released because no bids came."""
         self._passed_by: dict[int, float] = {market_id: 0.0}
-        """Time at which each other market with bids was first seen, or its claim was last found taken."""
+        """Time at which each other market with bids was first seen; a later one if its claim was found taken."""
 
     def run(self) -> int:
         """Stay; return the number of bids that were processed."""
@@ -150,11 +153,12 @@ class _Stay:
     def _take_over(self, seen: set[int]) -> None:
         """Claim markets whose bids nobody has begun to decide for a while."""
         now, patience_s = monotonic(), 0.0 if settings.EMBEDDED else PATIENCE_S
-        self._passed_by = {known: since for known, since in self._passed_by.items() if known in seen}
+        self._passed_by = {known: at for known, at in self._passed_by.items() if known in seen or at > now}
         for market_id in seen - self._busy.keys():
-            if market_id not in self._left and now < self._passed_by.setdefault(market_id, now) + patience_s:
+            waits_s = 0.0 if market_id in self._left else patience_s
+            if now < self._passed_by.setdefault(market_id, now) + waits_s:
                 continue
-            self._passed_by[market_id] = now
+            self._passed_by[market_id] = now if settings.EMBEDDED else now + TAKEN_S - patience_s
             with errors_logged(f"deciding bids of market {market_id}"):
                 if warming.prepare(market_id) and claims.take(market_id):
                     self._busy[market_id] = now

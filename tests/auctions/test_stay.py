@@ -1,6 +1,7 @@
 """A worker stays with a market while bids come, takes turns, and leaves no bid without a wake-up."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -227,3 +228,26 @@ def test_a_wake_up_that_comes_while_another_thread_stays_is_passed_on_to_others(
     clock.due.append((1000.1, lambda: woken.append(-stay.stay(other.pk))))
     assert tasks.decide_market(market.pk) == 1
     assert woken == [0, other.pk]
+
+
+def test_a_claim_that_another_worker_has_is_seldom_tried_again(
+    market: Market, alice: User, clock: Clock, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMBEDDED = False
+    other, take, tried = make_market(make_cluster("other")), claims.take, list[float]()
+
+    def note(market_id: int) -> bool:
+        if market_id == other.pk:
+            tried.append(clock.now)
+        return take(market_id)
+
+    monkeypatch.setattr(claims, "take", note)
+    for one in (market, other):
+        submit(one, alice)
+    clock.due += [(1000.0 + 0.1 * i, lambda: submit(market, alice)) for i in range(1, 9)]
+    with claims.claim(other.pk):
+        tried.clear()
+        tasks.decide_market(market.pk)
+    assert len(tried) > 2
+    assert min(after - before for before, after in pairwise(tried)) >= stay.TAKEN_S - 0.001
+    assert waiting() == 1

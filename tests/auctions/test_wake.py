@@ -42,7 +42,7 @@ def test_a_worker_is_woken_after_the_commit(
     assert woken == [(market.pk, False)], "nobody waits while it is tried once more"
 
 
-def test_no_second_wake_up_is_sent_for_a_market_within_a_moment(
+def test_no_further_wake_up_is_sent_while_bids_keep_coming(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     other, woken, now = make_market(make_cluster("other")), list[tuple[float, int]](), [1000.0]
@@ -50,12 +50,13 @@ def test_no_second_wake_up_is_sent_for_a_market_within_a_moment(
     monkeypatch.setattr(
         tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.append((now[0], *args))
     )
-    for at, one in ((0.0, market), (0.1, other), (0.2, market), (waking.STILL_AWAKE_S, market), (0.34, other)):
+    often = [(0.2 * i, market) for i in range(10)]
+    for at, one in sorted([*often, (0.1, other), (0.3, other), (1.0, other), (2.0, market)], key=lambda bid: bid[0]):
         now[0] = 1000.0 + at
         with django_capture_on_commit_callbacks(execute=True):
             submit(one, alice)
-    later = 1000.0 + waking.STILL_AWAKE_S
-    assert woken == [(1000.0, market.pk), (1000.1, other.pk), (later, market.pk)]
+    again = 1000.0 + waking.AGAIN_S
+    assert woken == [(1000.0, market.pk), (1000.1, other.pk), (1001.0, other.pk), (again, market.pk)]
     assert waking.STILL_AWAKE_S < stay.LINGER_S
 
 
