@@ -32,6 +32,7 @@ from cluster.addresses import address_of
 from cluster.models import Resource, Server
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import shown
+from web.arrays import ArraysRenderer, in_rows
 from web.errors import refuse
 from web.openapi import READ, SLOT, describe, examples, query
 from web.parameters import slot_number
@@ -108,6 +109,8 @@ class OneCluster(ApiView):
 class MarketReading(ApiView):
     """A reading of a market; 304 as long as it is unchanged."""
 
+    renderer_classes = (ArraysRenderer,)
+
     @one_version()
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """The reading, or 304."""
@@ -137,7 +140,7 @@ class Prices(MarketReading):
         """A window of prices."""
         start, end, truncated, servers = _window(market, request)
         found = market_readings.prices(market, start=start, end=end)
-        arrays = {"prices": found.price[:, servers].tolist(), "known": found.known.tolist()}
+        arrays = {"prices": in_rows(found.price[:, servers]), "known": in_rows(found.known)}
         return PricesOut.write({**_axes(market, found, servers, truncated), **arrays})
 
 
@@ -153,7 +156,7 @@ class Utilisation(MarketReading):
         """A window of units held."""
         start, end, truncated, servers = _window(market, request)
         found = market_readings.utilisation(market, start=start, end=end)
-        arrays = {"used": found.used[:, servers].tolist(), "capacity": found.capacity[servers].tolist()}
+        arrays = {"used": in_rows(found.used[:, servers]), "capacity": in_rows(found.capacity[servers])}
         return UtilisationOut.write({**_axes(market, found, servers, truncated), **arrays})
 
 
@@ -240,5 +243,5 @@ def _axes(
         "truncated": truncated,
         "servers": [found.servers[i] for i in servers],
         "resources": list(found.resources),
-        "closed": found.closed[:, servers].tolist(),
+        "closed": in_rows(found.closed[:, servers]),
     }
