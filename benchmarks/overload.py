@@ -24,6 +24,7 @@ from scheduling.model.decision import Decision
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.preemptive.queues import Queues
 from scheduling.registry import make_policy
 from studies.workloads.simulation.replay import horizon_for
 from studies.workloads.traces.machines import gpu_cluster
@@ -40,7 +41,10 @@ LARGEST_TWIN = 2000
 POLICIES: Mapping[str, tuple[str, Json]] = {
     "search": ("weighted_completion", {}),
     TWIN: ("weighted_completion", {"mode": "rolling"}),
-    **{name: (name, {}) for name in ("fifo", "srtf", "tiresias", "tiresias_l", "antman", "drf", "rrh", "dorm")},
+    **{
+        name: (name, {})
+        for name in ("fifo", "srtf", "tiresias", "tiresias_l", "antman", "drf", "preemptive", "rrh", "dorm")
+    },
 }
 UNLIMITED = {
     TWIN: "plans every job",
@@ -95,7 +99,8 @@ def table(*, quick: bool, seed: int) -> Iterator[str]:
 
 def measure(policy: Policy, bids: Sequence[Bid], inventory: Inventory, slots: int, waiting: int) -> Costs:
     """Fill the line, then let jobs end and arrive, and slots pass."""
-    book = RunningBook(Ledger(inventory, start=0, slots=slots))
+    queues = Queues(inventory, now=0) if policy.queues else None
+    book = RunningBook(Ledger(inventory, start=0, slots=slots), queues=queues)
     coming = iter(bids)
     for bid in islice(coming, waiting):
         admitted = Decision.admit(bid.id, None, "", slot=0, value=0.0, standalone_value=0.0, density=(0.0, 0.0))

@@ -160,7 +160,8 @@ class Preemptive(PolicyBase):
     def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Placed:
         """Push the waiting chunks of jobs to queues, in order of rank; return where they went."""
         placed: Placed = {}
-        for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
+        able = (bid for bid in bids if queues.has_ps(bid))  # of thousands in line perhaps none
+        for bid in sorted(able, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
             handicap = self._handicap(bid, queues)
             task = queues.task(bid, handicap)
             if task is None or not queues.has_ps(bid) or not queues.can_count(bid, task):

@@ -1,5 +1,6 @@
 """Contents of all workers' queues and of the cloud, and data about the jobs of these chunks."""
 
+from collections import Counter
 from dataclasses import astuple, dataclass, replace
 from typing import Self
 
@@ -62,6 +63,8 @@ class Contents:
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""
+        self._serving: Counter[int] = Counter()
+        """Number of parameter servers in use, by type."""
         self._saving = NOTHING
         self._stored = Stored(len(inventory.servers))
         self._asked: tuple[Bid, int, Task | None] | None = None
@@ -95,6 +98,7 @@ class Contents:
             "_known": dict(self._known),
             "_cloud_chunks": list(self._cloud_chunks),
             "_stored": self._stored.copy(),
+            "_serving": self._serving.copy(),
         }
         return other
 
@@ -207,8 +211,7 @@ class Contents:
         if bid.id in self._known or any(self.workers.inventory.cloud):
             return True
         mine = self.workers.ps_type(bid)
-        in_use = sum(self.workers.ps_type(known.bid) == mine for known in self._known.values())
-        return in_use < int(self.workers.pss[mine])
+        return self._serving[mine] < int(self.workers.pss[mine])
 
     def can_count(self, bid: Bid, task: Task) -> bool:
         """Whether times cannot overflow if the job joins, even if one worker processes all chunks."""
@@ -232,6 +235,7 @@ class Contents:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         self._work += bid.chunks * task.each
+        self._serving[self.workers.ps_type(bid)] += 1
         saving = NOTHING if task.worker == NONE else self.workers.saving(bid.chunks, task, self.delays(bid))
         self._saving = self._saving.plus(saving)
         known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=waiting, saving=saving)
@@ -246,5 +250,6 @@ class Contents:
         known = self._known.pop(job)
         self._stored.forget(job, size=known.bid.chunk_size)
         self._work -= known.bid.chunks * known.task.each
+        self._serving[self.workers.ps_type(known.bid)] -= 1
         self._saving = self._saving.plus(known.saving, -1)
         self._state.unused.append(known.number)
