@@ -130,6 +130,10 @@ class IntegerProgram:
         """Return the upper end of a column's range."""
         return self._high[column]
 
+    def fix(self, column: int, value: float) -> None:
+        """Give a column one value."""
+        self._low[column] = self._high[column] = value
+
     @property
     def count(self) -> int:
         """Number of rows."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from scheduling.model.decision import Reason
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Ints
+from scheduling.policies.baselines import dorm_program
 from scheduling.policies.baselines.dorm import Dorm, workers_in_time
 from scheduling.policies.baselines.dorm_program import Limits, Share, ShareRequest, divide, pss_for
 from scheduling.policies.baselines.fifo import Fifo
@@ -40,6 +42,30 @@ def workers(going: Simulation, name: str) -> list[int]:
 @settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_division_is_better(seed: int) -> None:
+    requests, inventory, free, limits = _drawn(seed)
+    shares = divide(requests, inventory, free, limits)
+    found = value_of(shares, requests, inventory, free, limits)
+    assert found is not None
+    assert abs(float(found - best(requests, inventory, free, limits))) < 1e-6
+
+
+@settings(max_examples=rounds(20), deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_division_of_a_large_program_is_better_that_adjusts_the_same_jobs(seed: int) -> None:
+    requests, inventory, free, limits = _drawn(seed)
+    with patch.object(dorm_program, "LARGEST", 0):
+        shares = divide(requests, inventory, free, limits)
+    found = value_of(shares, requests, inventory, free, limits)
+    assert found is not None
+    same = [
+        replace(request, counts=()) if request.held is not None and share is request.held else request
+        for request, share in zip(requests, shares, strict=True)
+    ]
+    assert abs(float(found - best(same, inventory, free, limits))) < 1e-6
+
+
+def _drawn(seed: int) -> tuple[list[ShareRequest], Inventory, Ints, Limits]:
+    """Requests on two servers, the units that are free to them, and limits."""
     rng = np.random.default_rng(seed)
     drawn = world(seed, bids=int(rng.integers(1, 4)), servers=2, architectures=frozenset(Architecture))
     if rng.random() < 0.5:
@@ -50,11 +76,7 @@ def test_no_division_is_better(seed: int) -> None:
     left: Ints = drawn.inventory.capacity.copy()
     requests = [_wish(gang, drawn.inventory, left, rng) for gang in gangs]
     free = left + sum((_units(w, drawn.inventory) for w in requests if not w.fixed), np.zeros_like(left))
-    limits = Limits(float(rng.uniform(0, 1)), int(rng.integers(0, 3)))
-    shares = divide(requests, drawn.inventory, free, limits)
-    found = value_of(shares, requests, drawn.inventory, free, limits)
-    assert found is not None
-    assert abs(float(found - best(requests, drawn.inventory, free, limits))) < 1e-6
+    return requests, drawn.inventory, free, Limits(float(rng.uniform(0, 1)), int(rng.integers(0, 3)))
 
 
 def _wish(gang: Gang, inventory: Inventory, left: Ints, rng: np.random.Generator) -> ShareRequest:

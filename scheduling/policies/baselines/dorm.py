@@ -32,8 +32,9 @@ class Dorm(Baseline):
 
     At every event (an arrival; a completion, cancellation or failure; a change of servers or policy) the program
     `dorm_program.divide` is solved, to a proven twentieth (GAP), over the jobs that run and the first `considered`
-    that wait and could use some server now, in order of arrival. Types are ideal (`gang.ideal_gang`); workers and PSs
-    may be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
+    that wait and could use some server now, in order of arrival. In a large program the linear relaxation chooses who
+    may be adjusted, and the rest is proven. Types are ideal (`gang.ideal_gang`); workers and PSs may be on any servers,
+    b / B PSs for each worker, rounded up, also where they are side by side.
 
     - *Counts*: a job starts, or is adjusted, only with a number of workers that completes it within the horizon on
       different servers (`workers_in_time`). A job that no number completes is rejected; one that has none later,

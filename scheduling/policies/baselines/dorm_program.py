@@ -1,6 +1,7 @@
 """Dorm's integer program: workers and parameter servers of each job on each server, for the most utilisation."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -18,6 +19,10 @@ EXCESS = 100.0
 """Cost of a unit of unfairness beyond the limit, in units of utilisation: more than it could gain."""
 ADJUSTED = 1e-4
 """Cost of adjusting a job, in units of utilisation, so that no job is adjusted without a gain."""
+
+LARGEST = 400
+"""Columns of the largest program that itself chooses who is adjusted: to prove a larger one takes many seconds."""
+NOTHING_FOUND = "HiGHS found no division of the cluster, though to change nothing is one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,9 @@ def divide(
       b / B of a PS has the dominant share max over resources of its units over all there is; a job's is that x workers;
     - at most `limits.adjustments` jobs that hold machines are adjusted.
 
+    Beyond LARGEST columns the linear relaxation chooses who may be adjusted: as many jobs as `limits` allows, those
+    that it adjusts most (the first of equals). The program then decides all else, to half the gap.
+
     Parameters
     ----------
     free
@@ -101,10 +109,13 @@ def divide(
     )
     program = _Program(open_requests, inventory, free)
     program.write(Limits(limits.unfairness - done, limits.adjustments))
+    if program.rows.columns > LARGEST:
+        program.keep_all_but(limits.adjustments)
+        gap /= 2
     # No time limit: with one, equal inputs could give different answers.
     answer = program.rows.solve(unlimited, gap=gap)
     if answer.values is None or not answer.optimal:
-        raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
+        raise SolverFailed(NOTHING_FOUND)
     shares = iter(program.shares(answer.values))
     return [request.held if request.fixed else next(shares) for request in requests]
 
@@ -138,8 +149,13 @@ class _Columns:
 
     workers: dict[int, int]
     pss: dict[int, int]
-    runs: int
-    adjusted: int
+    kept_workers: dict[int, int]
+    """Workers that it keeps: as many as it holds, or none; PSs likewise."""
+    kept_pss: dict[int, int]
+    changes: int
+    """1 if it starts or is adjusted: then it has these workers and PSs, and none otherwise."""
+    keeps: int | None
+    """1 if it keeps what it holds; None for a job that waits."""
     distance: int
 
 
@@ -149,6 +165,7 @@ class _Program:
         self.rows = IntegerProgram()
         total = inventory.capacity.sum(axis=0)
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+        self._kinds: dict[tuple[int, int | None], tuple[Fraction, float]] = {}
         self.columns = [self._columns_of(request) for request in requests]
 
     def write(self, limits: Limits) -> None:
@@ -160,8 +177,16 @@ class _Program:
         self._write_capacity()
         distances = [(one.distance, 1.0) for one in self.columns]
         rows.row([*distances, (excess, -1.0)], high=limits.unfairness)
-        adjusted = [(c.adjusted, 1.0) for w, c in zip(self.requests, self.columns, strict=True) if w.held is not None]
-        rows.row(adjusted, high=limits.adjustments)
+        rows.row([(one.changes, 1.0) for one in self.columns if one.keeps is not None], high=limits.adjustments)
+
+    def keep_all_but(self, adjusted: int) -> None:
+        """Let only these many jobs be adjusted: those that the linear relaxation adjusts most, the first of equals."""
+        held = [one.changes for one in self.columns if one.keeps is not None]
+        share = self.rows.solve(unlimited, whole=False).values
+        if share is None:
+            raise SolverFailed(NOTHING_FOUND)
+        for column in sorted(held, key=lambda column: -round(float(share[column]), 6))[adjusted:]:
+            self.rows.fix(column, 0.0)
 
     def shares(self, values: Floats) -> list[Share | None]:
         """Return the checked share of each job in the solver's answer."""
@@ -179,85 +204,93 @@ class _Program:
         return found
 
     def _columns_of(self, request: ShareRequest) -> _Columns:
-        gang, demand = request.gang, self.inventory.worker_demand[request.gang.worker]
-        most_pss = pss_for(gang, gang.bid.chunks, self.inventory)
-        pss = {} if gang.ps is None else self._machines(request, self.inventory.ps_demand[gang.ps], most_pss)
-        waits = request.held is None
+        gang, held = request.gang, request.held
+        most_pss = ceil(gang.bid.chunks * self._kind(gang)[0])
+        worker = self.inventory.worker_demand[gang.worker]
+        ps = None if gang.ps is None else self.inventory.ps_demand[gang.ps]
         return _Columns(
-            workers=self._machines(request, demand, gang.bid.chunks),
-            pss=pss,
-            runs=self.rows.column(0.0 if waits else 1.0, 1.0),
-            adjusted=self.rows.column(0.0, 1.0, cost=ADJUSTED),
+            workers=self._machines(worker, self._room(request, worker, gang.bid.chunks)),
+            pss={} if ps is None else self._machines(ps, self._room(request, ps, most_pss)),
+            kept_workers={} if held is None else self._machines(worker, held.workers),
+            kept_pss={} if held is None or ps is None else self._machines(ps, held.pss),
+            changes=self.rows.column(cost=0.0 if held is None else ADJUSTED),
+            keeps=None if held is None else self.rows.column(),
             distance=self.rows.column(0.0, np.inf, whole=False),
         )
 
-    def _machines(self, request: ShareRequest, demand: Ints, most: int) -> dict[int, int]:
-        room = np.where(request.usable, np.minimum(room_for(self.free, demand), most), 0)
+    def _kind(self, gang: Gang) -> tuple[Fraction, float]:
+        """Return b / B and `share_of_a_worker`, which are the same for all jobs with these types."""
+        kind = gang.worker, gang.ps
+        if kind not in self._kinds:
+            self._kinds[kind] = _ratio(gang, self.inventory), float(share_of_a_worker(gang, self.inventory))
+        return self._kinds[kind]
+
+    def _room(self, request: ShareRequest, demand: Ints, most: int) -> Ints:
+        return np.where(request.usable, np.minimum(room_for(self.free, demand), most), 0)
+
+    def _machines(self, demand: Ints, most: Ints) -> dict[int, int]:
         held = float(demand @ self._per_unit)
-        return {int(s): self.rows.column(0.0, float(room[s]), cost=-held) for s in np.flatnonzero(room)}
+        return {int(s): self.rows.column(0.0, float(most[s]), cost=-held) for s in np.flatnonzero(most)}
 
     def _write_job(self, request: ShareRequest, columns: _Columns) -> None:
-        rows, chunks = self.rows, float(request.gang.bid.chunks)
-        workers = [(c, 1.0) for c in columns.workers.values()]
-        rows.row([*workers, (columns.runs, -chunks)], high=0.0)
-        changes = columns.runs if request.held is None else columns.adjusted
-        self._write_counts(request, workers, changes)
-        if request.held is not None:
-            _keep_unless(rows, columns.workers, request.held.workers, columns.adjusted)
-            _keep_unless(rows, columns.pss, request.held.pss, columns.adjusted)
+        rows, workers = self.rows, [(c, 1.0) for c in columns.workers.values()]
+        kept = [(c, 1.0) for c in columns.kept_workers.values()]
+        if columns.keeps is not None:
+            rows.row([(columns.changes, 1.0), (columns.keeps, 1.0)], low=1.0, high=1.0)
+            for c in (*columns.kept_workers.values(), *columns.kept_pss.values()):
+                rows.row([(c, 1.0), (columns.keeps, -rows.most(c))], low=0.0, high=0.0)
+        self._write_counts(request, workers, columns.changes)
         if request.gang.ps is not None:
-            ratio = same_ceilings(_ratio(request.gang, self.inventory), request.gang.bid.chunks)
+            ratio = same_ceilings(self._kind(request.gang)[0], request.gang.bid.chunks)
             served = [
                 *((c, 1.0) for c in columns.pss.values()),
                 *((c, -float(ratio)) for c in columns.workers.values()),
             ]
-            rows.row(served, low=0.0, high=1.0 - 1.0 / (2 * ratio.denominator))
-        share = float(share_of_a_worker(request.gang, self.inventory))
+            rows.row(served, low=0.0, high=1.0 - 1.0 / ratio.denominator)
+        share = self._kind(request.gang)[1]
         for sign in (1.0, -1.0):
-            of_workers = [(c, sign * share) for c in columns.workers.values()]
+            of_workers = [(c, sign * share * n) for c, n in (*workers, *kept)]
             rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * request.target)
 
     def _write_counts(self, request: ShareRequest, workers: Sequence[tuple[int, float]], changes: int) -> None:
-        """Write that the workers of a job that starts or is adjusted are within one of the ranges."""
-        rows, kept = self.rows, 0.0 if request.held is None else float(request.held.count)
+        """Write that the workers of a job that starts or is adjusted are within one of the ranges, else none."""
+        rows = self.rows
         several = len(request.counts) > 1
         chosen = [rows.column() for _ in request.counts] if several else [changes]
         if several:
             rows.row([*((c, 1.0) for c in chosen), (changes, -1.0)], low=0.0, high=0.0)
         ranges = list(zip(chosen, request.counts, strict=True))
         rows.row([*workers, *((c, -float(some[0])) for c, some in ranges)], low=0.0)
-        if several or request.counts[0][-1] < request.gang.bid.chunks:
-            most = [(c, -float(some[-1])) for c, some in ranges]
-            rows.row([*workers, *most, (changes, kept)], high=kept)
+        rows.row([*workers, *((c, -float(some[-1])) for c, some in ranges)], high=0.0)
 
     def _write_capacity(self) -> None:
-        for s in range(len(self.inventory.servers)):
-            for r in range(len(self.inventory.resources)):
-                terms = list(self._terms(s, r))
-                if terms:
-                    self.rows.capacity_row(terms, int(self.free[s, r]))
-
-    def _terms(self, s: int, r: int) -> Iterable[tuple[int, int]]:
+        terms: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for request, columns in zip(self.requests, self.columns, strict=True):
-            units = int(self.inventory.worker_demand[request.gang.worker, r])
-            if units and s in columns.workers:
-                yield columns.workers[s], units
-            units = 0 if request.gang.ps is None else int(self.inventory.ps_demand[request.gang.ps, r])
-            if units and s in columns.pss:
-                yield columns.pss[s], units
+            pss = () if request.gang.ps is None else self.inventory.ps_demand[request.gang.ps].tolist()
+            workers = self.inventory.worker_demand[request.gang.worker].tolist()
+            for demand, machines in (
+                (workers, (*columns.workers.items(), *columns.kept_workers.items())),
+                (pss, (*columns.pss.items(), *columns.kept_pss.items())),
+            ):
+                needed = [(r, units) for r, units in enumerate(demand) if units]
+                for s, column in machines:
+                    for r, units in needed:
+                        terms[s, r].append((column, units))
+        for s, r in sorted(terms):
+            self.rows.capacity_row(terms[s, r], int(self.free[s, r]))
 
     def _share(self, values: Floats, request: ShareRequest, columns: _Columns) -> Share | None:
-        share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))
-        same = request.held is not None and all(
-            (new == old).all() for new, old in ((share.workers, request.held.workers), (share.pss, request.held.pss))
-        )
-        if same:
+        if columns.keeps is not None and round(values[columns.keeps]):
             return request.held
+        share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))
         count, pss = share.count, int(share.pss.sum())
         if not count and not pss and request.held is None:
             return None
         if not any(count in some for some in request.counts) or pss != pss_for(request.gang, count, self.inventory):
             raise SolverFailed(f"HiGHS gave a job {count} workers and {pss} parameter servers")
+        held = request.held
+        if held is not None and (share.workers == held.workers).all() and (share.pss == held.pss).all():
+            return held
         return share
 
     def _counts(self, values: Floats, columns: dict[int, int]) -> Ints:
@@ -265,11 +298,3 @@ class _Program:
         for s, column in columns.items():
             counts[s] = round(values[column])
         return counts
-
-
-def _keep_unless(rows: IntegerProgram, columns: dict[int, int], held: Ints, adjusted: int) -> None:
-    """Write that each count stays as held unless the job is adjusted."""
-    for s, column in columns.items():
-        most = max(rows.most(column), float(held[s]))
-        rows.row([(column, 1.0), (adjusted, -most)], high=float(held[s]))
-        rows.row([(column, 1.0), (adjusted, float(held[s]))], low=float(held[s]))
