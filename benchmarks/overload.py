@@ -48,7 +48,6 @@ POLICIES: Mapping[str, tuple[str, Json]] = {
 }
 UNLIMITED = {
     TWIN: "plans every job",
-    "rrh": "forecasts every job, as its rule demands",
     "dorm": "solves an integer program over `considered` jobs",
 }
 """Policies without a limit, and why."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class JobFacts:
 
     job: Job
     pause: int
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+    """Facts that hold as long as the job waits, each under a key of the policy that keeps it."""
 
     @cached_property
     def hold(self) -> Allocation:

@@ -6,10 +6,12 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil, trunc
 from operator import add, sub
+from typing import NamedTuple
 
 from scheduling.model.decision import Reason
 from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.base import FixedGangs, seed_parameter
+from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.ordering import InTurn
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
@@ -85,17 +87,43 @@ class Rrh(FixedGangs, InTurn):
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """Return the reward as a key, the fixed gang, and the slots that the job still needs."""
+        need = self._need(task, floor)
+        if need is None:
+            return None
+        worth, elapsed = task.job.bid.utility.at, floor.now + need.slots - task.job.bid.arrival
+        gain = worth(elapsed)
+        reward = (1 - self.risk) * gain / need.volume + self.risk * (gain - worth(elapsed + 1))
+        return Priority((-reward,), need.gang, need.slots, need.demand, need.uploaded)
+
+    def _need(self, task: PassJob, floor: PassState) -> "_Need | None":
+        if not task.waited:
+            return self._need_now(task, floor)
+        kept, key = task.known.kept, ("rrh", self.seed)
+        need: _Need | None = kept.get(key)
+        if need is None:
+            need = kept[key] = self._need_now(task, floor)
+        return need
+
+    def _need_now(self, task: PassJob, floor: PassState) -> "_Need | None":
         gang, bid = self.gang(task.job.bid, floor), task.job.bid
         if gang is None:
             return None
-        slots = gang.duration(task.left, spread=False)
-        elapsed = floor.now + slots - bid.arrival
-        gain = bid.utility.at(elapsed)
-        units = floor.memory.units(gang, gang.count)
+        slots, units = gang.duration(task.left, spread=False), floor.memory.units(gang, gang.count)
         # As the fraction would be rounded, without making it.
         volume = slots * units.share.numerator / units.share.denominator
-        reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
-        return Priority((-reward,), gang, slots, units.demand, bid.arrival + min(bid.delay))
+        return _Need(gang, slots, volume, units.demand, bid.arrival + min(bid.delay))
+
+
+class _Need(NamedTuple):
+    """Machines and slots that a job needs still: the same as long as it waits."""
+
+    gang: Gang
+    slots: int
+    volume: float
+    """Slots x share of the cluster."""
+    demand: Sequence[int]
+    uploaded: int
+    """Slot from which it can use some server."""
 
 
 class OneServer:
