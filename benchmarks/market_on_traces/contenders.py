@@ -20,6 +20,10 @@ BEFORE: Final[Mapping[str, Json]] = {
 COVERS: Final = {"dps": Covers.RIGID, "oasis": Covers.ELASTIC}
 """The schedules that a policy may choose; ANY for queues, which stop and move jobs."""
 QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman")
+"""Policies that do not look at values."""
+STATED: Final = ("rrh",)
+"""Policies that order jobs by stated values and take no payment, so that nobody has a reason to state the truth. They
+count among all policies, and not among the queues."""
 MARKETS: Final = ("dps", "oasis", "completions")
 
 
@@ -58,6 +62,6 @@ def markets(policy: str) -> Iterator[Contender]:
 
 def contenders() -> list[Contender]:
     """Return every contender, markets first."""
-    queues = [Contender(name, name, {}) for name in QUEUES]
+    others = [Contender(name, name, {}) for name in (*QUEUES, *STATED)]
     completions = Contender("completions", "completions", {}, StandingRule())
-    return [*markets("dps"), *markets("oasis"), completions, *queues]
+    return [*markets("dps"), *markets("oasis"), completions, *others]

@@ -11,6 +11,8 @@ from benchmarks.market_on_traces.targets import LEAD, possible_lead, verdicts
 MARKED = re.compile(r"(<!-- begin ([a-z]+) -->\n).*?(<!-- end \2 -->)", re.S)
 NO_CELLS = "nothing of the kind was run"
 SECTIONS = ("run", "targets", "rules", "table")
+SHORT = 0.8
+"""A load below this share of the one that a place states is named in the document."""
 
 
 def with_sections(text: str, cells: Sequence[Cell]) -> str:
@@ -47,7 +49,23 @@ def run_of(cells: Sequence[Cell]) -> str:
             f"- `{name[:40]}`: at most {jobs} jobs, {gpus[0]} to {gpus[-1]} GPUs, slots of"
             f" {' or '.join(f'{slot:,}' for slot in slots)} s"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_short(cells)])
+
+
+def _short(cells: Sequence[Cell]) -> list[str]:
+    """Return in how many workloads the load that is reached is well below the stated one; nothing if in none."""
+    reached = {cell.place: cell for cell in cells}
+    short = [one for place, one in reached.items() if one.reached_load < SHORT * place.load]
+    if not short:
+        return []
+    least = min(short, key=lambda one: one.reached_load / one.place.load)
+    return [
+        "",
+        f"In {len(short)} of {len(reached)} workloads the load that is reached is below {SHORT:g} of the one in the",
+        "tables, since jobs with more GPUs than the cluster are left out. The furthest below is"
+        f" {least.reached_load:.2f} at",
+        f"{least.place.load:g} (`{least.place.trace[:40]}`, {least.gpus} GPU{'' if least.gpus == 1 else 's'}).",
+    ]
 
 
 def targets(cells: Sequence[Cell]) -> list[str]:

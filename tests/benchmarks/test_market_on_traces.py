@@ -12,7 +12,7 @@ from benchmarks.market_on_traces.__main__ import main
 from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender, contenders
-from benchmarks.market_on_traces.page import with_sections
+from benchmarks.market_on_traces.page import run_of, with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import rules_table, table
 from benchmarks.market_on_traces.results import Results, run
@@ -151,6 +151,7 @@ def test_a_market_that_leads_everywhere_meets_every_target() -> None:
     [
         (0.5, BY_SIZE, GOOD | {"dps": 0.98, "fifo": 1.0}, {}, {"best policy", "bound"}),
         (2.0, BY_SIZE, GOOD | {"srtf": 0.9}, {}, {"best queue"}),
+        (2.0, BY_SIZE, GOOD | {"rrh": 1.1}, {}, {"best policy"}),
         (2.0, BY_SIZE, GOOD | {"dps before": 1.004}, {}, {"that before"}),
         (2.0, EQUAL, {"dps": 0.9, "srtf": 0.96}, {}, {"equal"}),
         (0.5, EQUAL, GOOD, {"acceptance": 0.97}, {"admitted"}),
@@ -233,6 +234,14 @@ def test_the_sections_of_the_document_are_made_from_the_cells() -> None:
     assert "| 1 of 2 | **not met** |" in text
     assert "old" not in text
     assert with_sections(text, cells) == text
+
+
+def test_the_document_says_in_how_many_workloads_the_load_is_not_reached() -> None:
+    full, short = made_up(2.0, BY_SIZE, GOOD), made_up(4.0, BY_SIZE, GOOD)
+    assert "that is reached" not in run_of(full)
+    text = run_of([*full, *(replace(cell, reached_load=3.1, gpus=1) for cell in short)])
+    assert "\nIn 1 of 2 workloads the load that is reached is below 0.8 of the one in the\n" in text
+    assert text.endswith("is 3.10 at\n4 (`made/up.csv`, 1 GPU).")
 
 
 def test_completions_had_no_former_defaults_and_are_judged_by_those_of_the_other_markets() -> None:
