@@ -36,7 +36,9 @@ class Token(models.Model):
     cluster = models.ForeignKey(Cluster, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     """The only cluster that it is for; None for all."""
     by_password = models.BooleanField(default=False, editable=False)
-    """Whether it was issued for a password; of these only those that were used last are kept."""
+    """Whether it was issued for a password, or replaces one that was. Of these only those that were used last are kept,
+    and they end when the password is changed.
+    """
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

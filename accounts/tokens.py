@@ -80,8 +80,7 @@ def issue(user: User, new: NewToken, *, with_token: Token | None = None) -> Issu
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         Token.objects.filter(user=user, expires_at__lt=now - KEPT).delete()
-        if Token.objects.filter(user=user).filter(Q(expires_at=None) | Q(expires_at__gt=now)).count() >= MOST_TOKENS:
-            raise TooManyTokens(f"You have {MOST_TOKENS} tokens; end one first.")
+        _check_number(user, now)
         return _stored(user, new, now, expires)
 
 
@@ -99,21 +98,32 @@ def issue_by_password(user: User) -> Issued:
         return _stored(user, NewToken(FOR_PASSWORD), clock.now(), None, by_password=True)
 
 
+def end_by_password(user: User) -> None:
+    """Delete the tokens that were issued for the user's password, and those that replaced them."""
+    Token.objects.filter(user=user, by_password=True).delete()
+
+
 def rotate(token: Token, *, overlap_s: int = 0) -> Issued:
     """Replace a token by one of the same name, scope, cluster and duration; the old one is accepted for `overlap_s`.
 
     Raises
     ------
     WrongToken
-        If it has expired.
+        If it has expired, or was ended meanwhile.
+    TooManyTokens
+        If the user would have more than `MOST_TOKENS` with it, as the old one is accepted for a while.
     """
     now = clock.now()
     with transaction.atomic():
-        held = Token.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=token.pk)
-        if is_expired(held, now):
-            raise WrongToken("This token has expired.")
+        User.objects.select_for_update(no_key=True).get(pk=token.user_id)
+        held = Token.objects.select_related("cluster", "user").filter(pk=token.pk).first()
+        if held is None or is_expired(held, now):
+            raise WrongToken("This token has expired." if held else "This token was ended.")
+        if overlap_s:
+            _check_number(held.user, now)
         expires = None if held.expires_at is None else now + (held.expires_at - held.created_at)
-        issued = _stored(held.user, NewToken(held.name, held.scope, held.cluster), now, expires)
+        new = NewToken(held.name, held.scope, held.cluster)
+        issued = _stored(held.user, new, now, expires, by_password=held.by_password)
         ends = now + timedelta(seconds=overlap_s)
         if held.expires_at is None or held.expires_at > ends:
             Token.objects.filter(pk=held.pk).update(expires_at=ends)
@@ -129,6 +139,12 @@ def end(token: Token) -> None:
 def is_expired(token: Token, now: datetime) -> bool:
     """Return whether a token's end is in the past."""
     return token.expires_at is not None and token.expires_at <= now
+
+
+def _check_number(user: User, now: datetime) -> None:
+    """Raise TooManyTokens if the user has as many tokens as one may have; the user's row is locked."""
+    if Token.objects.filter(user=user).filter(Q(expires_at=None) | Q(expires_at__gt=now)).count() >= MOST_TOKENS:
+        raise TooManyTokens(f"You have {MOST_TOKENS} tokens; end one first.")
 
 
 def _stored(user: User, new: NewToken, now: datetime, expires: datetime | None, *, by_password: bool = False) -> Issued:

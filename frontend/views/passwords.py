@@ -70,7 +70,9 @@ class ChangePassword(_Limited, views.PasswordChangeView):
 
     def form_valid(self, form: Form) -> HttpResponse:
         """Say so on the next page."""
-        messages.success(self.request, "Your password was changed. Tokens go on working.")
+        messages.success(
+            self.request, "Your password was changed. Tokens that were issued for it have ended; others go on working."
+        )
         return super().form_valid(form)  # type: ignore[arg-type]
 
 
@@ -98,5 +100,7 @@ class SetPassword(_ByEmail, views.PasswordResetConfirmView):
 
     def form_valid(self, form: Form) -> HttpResponse:
         """Say so on the next page."""
-        messages.success(self.request, "Your password was changed; log in with it.")
+        messages.success(
+            self.request, "Your password was changed, and tokens that were issued for it have ended; log in."
+        )
         return super().form_valid(form)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from accounts import authentication, tokens
-from accounts.errors import TooManyTokens
+from accounts.errors import TooManyTokens, WrongToken
 from accounts.models import Scope, Token
 from accounts.tokens import MOST_BY_PASSWORD, NewToken, digest_of, issue
 from auctions.engine import decision_queue
@@ -276,6 +276,45 @@ def test_each_password_brings_a_token_and_those_used_last_are_kept(db: None) -> 
     assert with_token(first.text).get(f"{BASE}/clusters").status_code == 200, "it was used later"
     assert with_token(second.text).get(f"{BASE}/clusters").status_code == 401
     assert with_token(kept.text).get(f"{BASE}/clusters").status_code == 200, "it was not issued for a password"
+
+
+def test_another_password_ends_the_tokens_of_the_former_one_and_no_others(db: None) -> None:
+    bob = User.objects.create_user("bob", password="correct horse")
+    kept, first = issue(bob, NewToken("script")), tokens.issue_by_password(bob)
+    replaced = tokens.rotate(first.token, overlap_s=60)
+    other = tokens.issue_by_password(make_user("other"))
+    for password in ("correct horse", "another horse"):
+        assert bob.check_password(password) == (password == "correct horse")
+    assert with_token(first.text).get(f"{BASE}/clusters").status_code == 200
+    bob.set_password("another horse")
+    bob.save()
+    codes = [with_token(one.text).get(f"{BASE}/clusters").status_code for one in (first, replaced, kept, other)]
+    assert codes == [401, 401, 200, 200]
+
+
+def test_a_stronger_hash_of_the_same_password_ends_no_token(db: None, settings: Any) -> None:
+    bob = User.objects.create_user("bob", password="correct horse")
+    token = tokens.issue_by_password(bob)
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher", *settings.PASSWORD_HASHERS]
+    before = bob.password
+    assert bob.check_password("correct horse")
+    bob.refresh_from_db()
+    assert bob.password != before
+    assert with_token(token.text).get(f"{BASE}/clusters").status_code == 200
+
+
+def test_a_token_that_is_accepted_besides_the_one_that_replaces_it_counts(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 2)
+    first = issue(alice, NewToken("first")).token
+    tokens.rotate(first, overlap_s=60)
+    with pytest.raises(TooManyTokens):
+        tokens.rotate(first, overlap_s=60)
+    tokens.rotate(first)
+    tokens.end(first)
+    with pytest.raises(WrongToken, match="was ended"):
+        tokens.rotate(first)
 
 
 @pytest.mark.parametrize("created", ["2026-01-02 03:04:05.678", "2026-01-02 03:04:05"])
