@@ -1,6 +1,8 @@
 """Invitations: a signed link by which one person joins a team, once, until it expires or is withdrawn."""
 
+import logging
 from datetime import timedelta
+from smtplib import SMTPException
 from typing import Final
 
 from django.conf import settings
@@ -14,6 +16,8 @@ from accounts.errors import InvitationOver, NotPossible
 from accounts.models import INVITATION_SALT, Invitation, Role, Team
 from accounts.teams import add_member
 from cluster import clock
+
+log = logging.getLogger(__name__)
 
 LONGEST_DAYS: Final = 30
 MOST_OPEN: Final = 100
@@ -69,8 +73,8 @@ def accept(text: str, user: User) -> Team:
     """Let a user join the team of a link; raises InvitationOver, or NotPossible if the user is in a team."""
     with transaction.atomic():
         key = found(text).pk
-        Invitation.objects.select_for_update(no_key=True, of=("self",)).get(pk=key)
-        invitation = found(text)  # nobody else accepts it now
+        Invitation.objects.select_for_update(no_key=True, of=("self",)).filter(pk=key).first()
+        invitation = found(text)  # nobody else accepts or withdraws it now
         add_member(invitation.team, user, Role(invitation.role))
         Invitation.objects.filter(pk=key).update(accepted_by=user, accepted_at=clock.now())
     return invitation.team
@@ -81,13 +85,13 @@ def withdraw(invitation: Invitation) -> None:
     invitation.delete()
 
 
-def send(invitation: Invitation, link: str) -> None:
-    """Send the link to the address of the invitation."""
+def send(invitation: Invitation, link: str) -> bool:
+    """Send the link to the address of the invitation; return whether the e-mail server has taken it."""
     until = f"{invitation.expires_at:%Y-%m-%d %H:%M} UTC"
     words = f"You are invited to join {invitation.team} as {invitation.role}. The link works once, until {until}:"
-    send_mail(
-        f"Join {invitation.team} on Shadowprice",
-        f"{words}\n\n{link}\n",
-        None,
-        [invitation.email],
-    )
+    try:
+        send_mail(f"Join {invitation.team} on Shadowprice", f"{words}\n\n{link}\n", None, [invitation.email])
+    except (OSError, SMTPException):
+        log.exception("an invitation was not sent")
+        return False
+    return True

@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import invitations, teams
-from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope, Team
+from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope, Team, Token
+from accounts.permissions import check_scope
 from accounts.rights import rights_of
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
@@ -183,7 +184,11 @@ class Invitations(ApiView):
 
     @describe("List invitations", {200: InvitationPage}, READ, parameters=PAGES, operation_id="teams_invitations")
     def get(self, request: Request, team: str) -> Response:
-        """Invitations that can be accepted, for administrators of the team and operators."""
+        """Invitations that can be accepted, for administrators of the team and operators. A token needs scope operate,
+        because each user who reads an invitation can join.
+        """
+        if isinstance(request.auth, Token):
+            check_scope(request.auth, Scope.OPERATE)
         return page_of(self, request, invitations.open_invitations(_administered(request, team)), InvitationPage)
 
     @describe(

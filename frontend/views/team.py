@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -139,8 +140,8 @@ def _invite(request: HttpRequest, team: Team, form: InvitationForm) -> Invitatio
     made = invitations.invite(
         team, Role(given["role"]), days=given["days"], by=viewer_of(request), email=given.get("email", "")
     )
-    if made.email:
-        invitations.send(made, _link(request, made))
+    if made.email and not invitations.send(made, _link(request, made)):
+        messages.error(request, f"The e-mail server did not take the e-mail to {made.email}: send the link yourself.")
     return made
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from smtplib import SMTPRecipientsRefused
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from accounts import invitations, teams
-from accounts.errors import NotAllowed
-from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
+from accounts.errors import InvitationOver, NotAllowed
+from accounts.models import ClusterTeams, Invitation, Membership, Role, Scope, Team
 from accounts.rights import Rights, operates, rights_of, visible_clusters
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
@@ -338,6 +339,48 @@ def test_an_invitation_is_sent_where_a_server_is_configured(
     sent = Invitation.objects.get(email="new@example.org")
     assert [mail.to for mail in mailoutbox] == [["new@example.org"]]
     assert sent.link_text in mailoutbox[0].body
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError, TimeoutError, SMTPRecipientsRefused({})])
+def test_an_invitation_that_the_server_does_not_take_is_a_link_to_copy(
+    team: Team, members: dict[Role, User], settings: Any, monkeypatch: pytest.MonkeyPatch, error: Any
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    settings.EMAIL_HOST = "mail.example.org"
+    monkeypatch.setattr(invitations, "send_mail", refuse)
+    data = {"role": "bidder", "days": "7", "email": "new@example.org"}
+    answer = page_of(members[Role.ADMINISTRATOR]).post("/account/team/", data, follow=True)
+    assert answer.status_code == 200
+    assert "did not take the e-mail to new@example.org" in answer.text
+    assert Invitation.objects.get().link_text in answer.text
+
+
+def test_a_token_that_only_reads_reads_no_invitation(team: Team, members: dict[Role, User]) -> None:
+    invitations.invite(team, Role.ADMINISTRATOR, days=1, by=members[Role.ADMINISTRATOR])
+    for scope, code in ((Scope.READ, 403), (Scope.BID, 403), (Scope.OPERATE, 200)):
+        client = APIClient()
+        token = issue(members[Role.ADMINISTRATOR], NewToken("script", scope))
+        client.credentials(HTTP_AUTHORIZATION=f"Token {token.text}")
+        assert client.get(f"{BASE}/teams/vision/invitations").status_code == code
+        assert client.get(f"{BASE}/teams/vision/members").status_code == 200
+
+
+def test_an_invitation_that_is_withdrawn_while_it_is_accepted_is_over(
+    team: Team, members: dict[Role, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, asked = invitations.invite(team, Role.BIDDER, days=1, by=members[Role.ADMINISTRATOR]), invitations.found
+
+    def found(text: str) -> Invitation:
+        seen = asked(text)
+        Invitation.objects.filter(pk=seen.pk).delete()  # by another request
+        return seen
+
+    monkeypatch.setattr(invitations, "found", found)
+    with pytest.raises(InvitationOver, match="was withdrawn"):
+        invitations.accept(made.link_text, make_user("late"))
+    assert not Membership.objects.filter(user__username="late").exists()
 
 
 def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, client_of: Any) -> None:
