@@ -52,8 +52,8 @@ def add_member(team: Team, user: User, role: Role) -> Membership:
 
 
 def change_role(team: Team, member: Membership, role: Role) -> Membership:
-    """Give a member another role; raises NotPossible for the last administrator."""
-    with _locked(team):
+    """Give a member another role; raises NotPossible for the last administrator, or who is no member any more."""
+    with _locked(team, member):
         if role != Role.ADMINISTRATOR:
             _check_another_administrator(team, member)
         member.role = role
@@ -62,8 +62,14 @@ def change_role(team: Team, member: Membership, role: Role) -> Membership:
 
 
 def remove_member(team: Team, member: Membership) -> None:
-    """End a membership; raises NotPossible for the last administrator. The member's bids stay those of the team."""
-    with _locked(team):
+    """End a membership; the member's bids stay those of the team.
+
+    Raises
+    ------
+    NotPossible
+        For the last administrator, or who is no member any more.
+    """
+    with _locked(team, member):
         _check_another_administrator(team, member)
         member.delete()
 
@@ -86,9 +92,14 @@ def noted(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _locked(team: Team) -> Iterator[None]:
+def _locked(team: Team, member: Membership) -> Iterator[None]:
+    """Let nobody else change members in the block; the role of this one is read again."""
     with transaction.atomic():
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+        Team.objects.select_for_update(no_key=True).filter(pk=team.pk).first()
+        role = Membership.objects.filter(pk=member.pk).values_list("role", flat=True).first()
+        if role is None:
+            raise NotPossible(f"{member.user.get_username()} is no member of {team} any more.")
+        member.role = role
         yield
 
 

@@ -15,7 +15,7 @@ from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope,
 from accounts.permissions import check_scope
 from accounts.rights import rights_of
 from cluster.models import Cluster
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.validation import shown
 from web.fields import Choice, Flag, Integer, Rows, Text
 from web.headers import submitted
@@ -123,11 +123,17 @@ class Teams(ApiView):
         body = NewTeamIn.read(request.data)
         if not rights_of(request.user).operates_all:
             raise PermissionDenied("This is for operators.")
+        wrong = []
         if not body["name"].replace("-", "").replace("_", "").isalnum() or not body["name"].isascii():
-            raise InvalidField("name", f"expected letters, digits, dashes and underscores, got {shown(body['name'])}")
+            wrong.append(
+                InvalidField("name", f"expected letters, digits, dashes and underscores, got {shown(body['name'])}")
+            )
         user = User.objects.filter(username=body["administrator"]).first()
         if user is None:
-            raise InvalidField("administrator", f"expected the name of a user, got {shown(body['administrator'])}")
+            wrong.append(
+                InvalidField("administrator", f"expected the name of a user, got {shown(body['administrator'])}")
+            )
+        refuse_all(wrong)
         team = teams.create_team(body["name"], body["title"], administrator=user)
         return submitted(TeamOut.write(team), status=201, location=reverse("api-team", args=[team.name]))
 
@@ -263,13 +269,17 @@ class TeamsOfCluster(ApiView):
         body = ClusterTeamsIn.read(request.data)
         if not rights_of(request.user).operates_all:
             raise PermissionDenied("This is for operators of all clusters.")
-        found, name = _cluster(cluster), body["operated_by"]
+        found, operating = _cluster(cluster), body["operated_by"]
+        named = {f"teams[{i}]": name for i, name in enumerate(body["teams"])}
+        if operating is not None:
+            named["operated_by"] = operating
+        known = _known_teams(named)
         teams.change_cluster_teams(
             found,
-            operated_by=None if name is None else _known_team("operated_by", name),
+            operated_by=None if operating is None else known[operating],
             is_restricted=body["is_restricted"],
             needs_team=body["needs_team"],
-            teams=[_known_team(f"teams[{i}]", one) for i, one in enumerate(body["teams"])],
+            teams=[known[name] for name in body["teams"]],
         )
         return Response(_teams_of(found))
 
@@ -288,11 +298,17 @@ def _cluster(name: str) -> Cluster:
     return one_of(Cluster.objects.all(), f"There is no cluster {name[:60]}.", name=name)
 
 
-def _known_team(field: str, name: str) -> Team:
-    team = Team.objects.filter(name=name).first()
-    if team is None:
-        raise InvalidField(field, f"expected the name of a team, got {shown(name)}")
-    return team
+def _known_teams(named: dict[str, str]) -> dict[str, Team]:
+    """Return the teams that these fields name, by name; raises InvalidField with all fields that name none."""
+    known = {team.name: team for team in Team.objects.filter(name__in=set(named.values()))}
+    refuse_all(
+        [
+            InvalidField(field, f"expected the name of a team, got {shown(name)}")
+            for field, name in named.items()
+            if name not in known
+        ]
+    )
+    return known
 
 
 def team_named(request: Request, name: str) -> Team:

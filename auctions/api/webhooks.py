@@ -14,9 +14,9 @@ from accounts.rights import visible_clusters
 from auctions.models import DeliveryStatus, Webhook
 from auctions.models.webhooks import LONGEST_NAME, LONGEST_URL
 from auctions.webhooks import hooks, messages
+from auctions.webhooks.addresses import checked_url
 from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
-from cluster.models import Cluster
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.validation import shown
 from web.errors import refuse
 from web.fields import Choice, Flag, Integer, Rows, Text, Timestamp, any_of
@@ -244,7 +244,16 @@ class Redeliver(ApiView):
 
 
 def _request(user: User, body: dict[str, Any]) -> WebhookRequest:
-    cluster = None if body.get("cluster") is None else _cluster(user, body["cluster"])
+    wrong, cluster, name = [], None, body.get("cluster")
+    if name is not None:
+        cluster = visible_clusters(user).filter(name=name).first()
+        if cluster is None:
+            wrong.append(InvalidField("cluster", f"expected the name of a cluster, got {shown(name)}"))
+    try:
+        checked_url(body["url"])
+    except InvalidField as error:
+        wrong.append(error)
+    refuse_all(wrong)
     return WebhookRequest(body["name"], body["url"], cluster, body["of_team"], tuple(body.get("types", ())))
 
 
@@ -257,10 +266,3 @@ def _made(made: hooks.Made) -> Response:
 
 def _found(request: Request, number: int) -> Webhook:
     return one_of(hooks.of_user(user_of(request)), f"You have no webhook {number}.", pk=number)
-
-
-def _cluster(user: User, name: str) -> Cluster:
-    found = visible_clusters(user).filter(name=name).first()
-    if found is None:
-        raise InvalidField("cluster", f"expected the name of a cluster, got {shown(name)}")
-    return found

@@ -1,6 +1,6 @@
 """Exceptions of the core. A rejected bid is no exception: a rejection is a return value."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SchedulingError(Exception):
@@ -20,6 +20,13 @@ class InvalidField(SchedulingError):
     def at(self, field: str) -> "InvalidField":
         """Return the same error under the name that the field has in the enclosing document."""
         return InvalidField(field, self.problem)
+
+
+def refuse_all(wrong: Sequence[InvalidField]) -> None:
+    """Raise one error that names all of these wrong fields, if there are any."""
+    if wrong:
+        wrong[0].also = tuple(wrong[1:])
+        raise wrong[0]
 
 
 class OutOfRange(InvalidField):

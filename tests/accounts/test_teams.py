@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from accounts import invitations, teams
-from accounts.errors import InvitationOver, NotAllowed
+from accounts.errors import InvitationOver, NotAllowed, NotPossible
 from accounts.models import ClusterTeams, Invitation, Membership, Role, Scope, Team
 from accounts.rights import Rights, operates, rights_of, visible_clusters
 from accounts.tokens import NewToken, issue
@@ -255,6 +255,20 @@ def test_the_last_administrator_stays(team: Team, members: dict[Role, User], cli
     assert set(team.memberships.values_list("role", flat=True)) == {"viewer", "operator", "administrator"}
 
 
+def test_what_another_request_has_done_to_a_member_meanwhile_counts(team: Team, members: dict[Role, User]) -> None:
+    read = Membership.objects.get(user=members[Role.BIDDER])
+    teams.change_role(team, Membership.objects.get(pk=read.pk), Role.ADMINISTRATOR)
+    teams.remove_member(team, Membership.objects.get(user=members[Role.ADMINISTRATOR]))
+    for act in (lambda: teams.remove_member(team, read), lambda: teams.change_role(team, read, Role.VIEWER)):
+        read.role = Role.BIDDER
+        with pytest.raises(NotPossible, match="the last administrator"):
+            act()
+    gone = Membership.objects.get(user=members[Role.VIEWER])
+    teams.remove_member(team, Membership.objects.get(pk=gone.pk))
+    with pytest.raises(NotPossible, match="is no member of Vision any more"):
+        teams.change_role(team, gone, Role.BIDDER)
+
+
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.BIDDER, Role.OPERATOR, None])
 def test_only_administrators_change_members_and_invite(
     team: Team, members: dict[Role, User], client_of: Any, role: Role | None
@@ -401,6 +415,10 @@ def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, c
     assert alice.put(f"{LAB}/teams", change, format="json").status_code == 403
     wrong = olga.put(f"{LAB}/teams", {**change, "teams": ["none"]}, format="json")
     assert [row["field"] for row in wrong.json()["errors"]] == ["teams[0]"]
+    wrong = olga.put(f"{LAB}/teams", {**change, "operated_by": "x", "teams": ["vision", "y", "z"]}, format="json")
+    assert {row["field"] for row in wrong.json()["errors"]} == {"operated_by", "teams[1]", "teams[2]"}
+    wrong = olga.post(f"{BASE}/teams", {**asked, "name": "two words", "administrator": "nobody"}, format="json")
+    assert {row["field"] for row in wrong.json()["errors"]} == {"name", "administrator"}
     page = page_of(make_operator("olivia"))
     for path in ("team", "clusterteams"):
         assert page.get(f"/admin/accounts/{path}/").status_code == 200
