@@ -198,7 +198,7 @@ class Test(ApiView):
 
     @describe("Send a test message", {202: DeliveryOut}, WRITE, operation_id="webhooks_test")
     def post(self, request: Request, webhook: int) -> Response:
-        """A message of type `webhook.test`, after those that wait."""
+        """A message of type `webhook.test`, after those that wait. 409 while another one waits."""
         no_body(request)
         return Response(DeliveryOut.write(messages.add_test(_found(request, webhook))), status=202)
 

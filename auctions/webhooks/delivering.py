@@ -4,9 +4,13 @@ A worker that sends for a webhook holds its row until `busy_until`. If the worke
 another worker sends it again after that time: a receiver may get a message twice, by the same id, and never misses one.
 A message that fails is tried again, later each time, and those after it wait. After the last attempt it is given up. A
 webhook without a success for days is switched off; its messages and its cursors stay where they are.
+
+Owners of webhooks take turns: next is the owner of the fewest messages that are being sent. So slow receivers of one
+owner keep no message of another waiting for longer than one attempt.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
@@ -30,6 +34,8 @@ AT_ONCE: Final = 8
 """Messages that a worker sends at a time, of as many webhooks."""
 TURN_S: Final = 20.0
 """Time after which a worker begins no further message in a turn."""
+MOST_DUE: Final = 1_000
+"""Messages among which the next ones are chosen, those that are due for the longest time."""
 HELD: Final = timedelta(seconds=90)
 """Time for which a worker may send for a webhook; one attempt takes less, with a slow look-up of the host's name."""
 GONE: Final = 410
@@ -82,16 +88,25 @@ def _send(delivery: Delivery) -> Outcome:
 
 
 def claim(most: int) -> list[Delivery]:
-    """Return the next messages of up to `most` webhooks whose messages are due, and hold these webhooks."""
-    now, found = clock.now(), []
+    """Return the next messages of up to `most` webhooks whose messages are due, and hold these webhooks.
+
+    Owners take turns; of one owner's messages the one that is due for the longest time comes first.
+    """
+    now = clock.now()
+    found: list[Delivery] = []
+    held = Webhook.objects.filter(busy_until__gte=now).values_list("owner", flat=True)
+    sending = Counter(held if most else ())
     free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), is_on=True, owner__is_active=True)
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING, webhook__in=free).order_by()
     first = waiting.values("webhook").annotate(first=Min("pk")).values("first")
     due = Delivery.objects.filter(pk__in=first, next_at__lte=now).order_by("next_at", "pk")
-    for key in due.values_list("pk", "webhook_id")[:most]:
-        delivery = _held(*key, now)
+    rows = list(due.values_list("pk", "webhook_id", "webhook__owner")[: MOST_DUE if most else 0])
+    while rows and len(found) < most:
+        key, webhook, owner = rows.pop(min(range(len(rows)), key=lambda i: sending[rows[i][2]]))
+        delivery = _held(key, webhook, now)
         if delivery is not None:
             found.append(delivery)
+            sending[owner] += 1
     return found
 
 

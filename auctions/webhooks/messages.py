@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
 from accounts.rights import rights_of
+from auctions.domain.errors import WrongState
 from auctions.models import Bid, Delivery, DeliveryStatus, Event, EventKind, Market, Webhook, WebhookCursor
 from cluster import clock
 from scheduling.model.types import Json
@@ -87,11 +88,15 @@ def start_cursors(webhook: Webhook) -> None:
 
 
 def add_test(webhook: Webhook) -> Delivery:
-    """Write a test message."""
+    """Write a test message; raises WrongState while another one waits, as a receiver needs no more of them."""
     now = clock.now()
-    return Delivery.objects.create(
-        webhook=webhook, type=TEST, body=_text(TEST, now, {"webhook": webhook.name}), created_at=now, next_at=now
-    )
+    with transaction.atomic():
+        Webhook.objects.select_for_update(no_key=True).filter(pk=webhook.pk).first()
+        if webhook.deliveries.filter(type=TEST, status=DeliveryStatus.WAITING).exists():
+            raise WrongState("A test message waits to be sent already.")
+        return Delivery.objects.create(
+            webhook=webhook, type=TEST, body=_text(TEST, now, {"webhook": webhook.name}), created_at=now, next_at=now
+        )
 
 
 def sees(webhook: Webhook, bid: Bid) -> bool:

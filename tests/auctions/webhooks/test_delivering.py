@@ -169,6 +169,29 @@ def test_a_slow_receiver_keeps_no_other_waiting(market: Market, alice: User, mad
     assert slow.deliveries.filter(status=DeliveryStatus.DELIVERED).count() == 2
 
 
+def test_owners_take_turns_however_many_webhooks_and_messages_one_has(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    bob = make_user("bob")
+    for number in range(3):
+        create(alice, WebhookRequest(f"more-{number}", there.url))
+    create(bob, WebhookRequest("only", there.url))
+    for user in (alice, alice, bob):
+        submit(market, user)
+    messages.derive()
+
+    def owners(count: int) -> list[str]:
+        return [one.webhook.owner.username for one in claim(count)]
+
+    assert owners(2) == ["alice", "bob"], "the message that is due for the longest time, and then another owner's"
+    delivering.record(Delivery.objects.get(webhook__owner=bob), Outcome(200))
+    submit(market, bob)
+    messages.derive()
+    assert owners(1) == ["bob"], "one of Alice's is being sent"
+    assert owners(8) == ["alice"] * 3
+    assert owners(0) == []
+
+
 def test_a_mistake_of_the_service_is_a_failed_attempt(
     market: Market, alice: User, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +238,15 @@ def test_a_test_message_is_sent(made: Made, there: Receiver) -> None:
     messages.add_test(made.webhook)
     assert deliver() == 1
     assert b'"type":"webhook.test"' in there.received[0][2]
+
+
+def test_one_test_message_of_a_webhook_waits_at_a_time(made: Made, there: Receiver) -> None:
+    messages.add_test(made.webhook)
+    with pytest.raises(WrongState, match="test message waits"):
+        messages.add_test(made.webhook)
+    assert Delivery.objects.count() == 1
+    deliver()
+    messages.add_test(made.webhook)
 
 
 def test_a_webhook_that_is_deleted_while_it_is_sent_for_leaves_nothing(
