@@ -93,6 +93,18 @@ def test_the_web_process_trusts_the_proxies_that_the_environment_names_and_no_ot
     assert SERVICES["web"]["environment"]["SHADOWPRICE_PROXIES"] == "${SHADOWPRICE_PROXIES:-}"
 
 
+def test_every_variable_that_is_documented_reaches_the_processes() -> None:
+    page = (ROOT / "docs/operators/installation.md").read_text()
+    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.M))
+    of_the_image = {"SHADOWPRICE_VAR", "NUMBA_CACHE_DIR"}
+    not_here = {"SHADOWPRICE_DEBUG", "SHADOWPRICE_EXECUTION", "SHADOWPRICE_COMMIT"}  # and no jobs run in a container
+    given = SERVICES["web"]["environment"]
+    named = {name for value in given.values() if value for name in re.findall(r"\$\{([A-Z_]+)", value)}
+    of_compose = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text())) - named
+    assert {"SHADOWPRICE_EMAIL_URL", "SHADOWPRICE_LOG_FORMAT", "SHADOWPRICE_WAITING_BIDS"} <= documented
+    assert documented == set(given) | named | of_compose | of_the_image | not_here
+
+
 def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> None:
     mounts = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
     assert {mount.split(":")[0] for mount in mounts} == set(COMPOSE["volumes"])
