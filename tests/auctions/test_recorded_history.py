@@ -13,10 +13,11 @@ from auctions.engine.jobs import withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
+from auctions.state import book as books
 from auctions.state import history
 from scheduling.model.decision import parse
 from tests.auctions.faulty import UNLUCKY, register
-from tests.auctions.worlds import SLOT_S, set_time, submit
+from tests.auctions.worlds import SLOT_S, make_user, set_time, submit
 from tests.draws import fresh_seed, rounds
 
 pytestmark = pytest.mark.thorough
@@ -84,3 +85,26 @@ def test_the_tables_of_receipts_are_not_searched(market: Market, alice: User) ->
         history.recorded_history(row, snapshot, in_force=row.inventory_version)
     first = [query["sql"].partition(" FROM ")[2] for query in asked.captured_queries]
     assert [sql.split()[0].strip('"') for sql in first] == ["auctions_event", "auctions_event", "auctions_bid"]
+
+
+def test_a_book_catches_up_with_many_decisions_as_if_it_was_read_again(market: Market, alice: User) -> None:
+    bob = make_user("bob")
+    market.refresh_from_db()
+    stale = books.rebuild(market, now=market.now)
+    for slot in range(4):
+        for i in range(12):
+            submit(market, (alice, bob)[i % 2], (0.01, 5.0, 200.0)[i % 3], standing=i % 5 == 0)
+        decision_queue.process_pending(market.pk)
+        set_time(market, (slot + 1) * SLOT_S)
+        pass_slots(market.pk)
+    market.refresh_from_db()
+    with CaptureQueriesContext(connection) as asked:
+        assert books._catch_up(stale, market)
+    assert len(asked) == 1
+    fresh = books.rebuild(market, now=market.now)
+    stale.advance(market.now)
+    assert np.array_equal(stale.ledger.held, fresh.ledger.held)
+    assert stale.running.jobs == fresh.running.jobs
+    assert list(stale.running.history) == list(fresh.running.history)
+    assert list(stale.running.offers) == list(fresh.running.offers)
+    assert (stale.running.decided, stale.version) == (fresh.running.decided, fresh.version) == (48, market.version)
