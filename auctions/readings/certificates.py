@@ -42,8 +42,8 @@ BUDGET_S = 0.5
 LONGEST_WINDOW: Final = 3
 """A bid that stood for more horizons than this, less one, counts with its standalone value: tables would be long."""
 
-PAUSE_FACTOR: Final = 19
-"""After a renewal of t seconds the next one waits 19 t seconds: certificates use 1/20 of a core for each market."""
+PAUSE_FACTOR: Final = 39
+"""After a renewal of t seconds the next one waits 39 t seconds: certificates use 1/40 of a core for each market."""
 
 
 @dataclass(frozen=True)
