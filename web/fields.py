@@ -201,7 +201,8 @@ class ByName(serializers.DictField):
         wrong: dict[str, Any] = {}
         known = self.names()
         if known is not None:
-            problems = unknown_keys(data, set(known), f"expected {any_of(list(known))}")
+            names = set(known)
+            problems = {} if names.issuperset(data) else unknown_keys(data, names, f"expected {any_of(list(known))}")
             wrong = {name: [problem] for name, problem in problems.items()}
         try:
             checked = dict(self.run_child_validation({k: v for k, v in data.items() if known is None or k in known}))

@@ -33,6 +33,15 @@ class Seats:
         Requests beyond the caller's share first wait for the caller's own requests, then with all others.
         """
         share = self._shares.setdefault(caller, asyncio.Semaphore(self._of_one))
+
+        def give_back() -> None:
+            self._free.release()
+            share.release()
+
+        if not (share.locked() or self._free.locked()):  # neither waits, so no time is limited
+            await share.acquire()
+            await self._free.acquire()
+            return give_back
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_WAIT_S):
                 await share.acquire()
@@ -41,11 +50,6 @@ class Seats:
                 except BaseException:
                     share.release()
                     raise
-
-                def give_back() -> None:
-                    self._free.release()
-                    share.release()
-
                 return give_back
         return None
 

@@ -1,10 +1,9 @@
-"""Paths of the REST interface, under /api/v1/; what nothing answers is a problem document too."""
+"""Paths of the REST interface, under /api/v1/."""
 
-from django.urls import URLPattern, path, re_path
+from django.urls import URLPattern, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from auctions.api import bids, budgets, servers, views, webhooks
-from web.problems import not_found
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"
@@ -53,5 +52,4 @@ urlpatterns: list[URLPattern] = [
     path("schema", SpectacularAPIView.as_view(permission_classes=[], throttle_classes=[]), name="api-schema"),
     # Split: the page holds no inline script, which the content security policy would refuse.
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),
-    re_path(r"^.*$", not_found),
 ]

@@ -56,7 +56,7 @@ def expected() -> Iterator[None]:
 def begin(connection: Hashable) -> None:
     """Record that this thread has the lock from now on."""
     global _watcher
-    if get_ident() in _expecting:
+    if connection in _holds or get_ident() in _expecting:
         return
     with _guard:
         _holds.setdefault(connection, _Hold())

@@ -188,3 +188,27 @@ def test_a_row_is_written() -> None:
         number = 4
 
     assert Row.write(Thing()) == {"count": 4}
+
+
+class _Within(Schema):
+    count = Integer(1, 10)
+
+    def validate(self, attrs: Any) -> Any:
+        """Check another body by the same shape meanwhile, and note the context of this one."""
+        inner = self.context.get("inner")
+        return {
+            **attrs,
+            "limit": self.context["limit"],
+            "inner": None if inner is None else _Within.read(inner, limit=2),
+            "after": self.context["limit"],
+        }
+
+
+def test_a_shape_that_is_used_again_knows_nothing_of_the_body_before() -> None:
+    for limit in (1, 3):
+        with pytest.raises(InvalidField, match="count"):
+            _Within.read({"count": 99}, limit=limit)
+        found = _Within.read({"count": 5}, limit=limit, inner={"count": 6})
+        assert (found["count"], found["limit"], found["after"]) == (5, limit, limit)
+        assert found["inner"] == {"count": 6, "limit": 2, "inner": None, "after": 2}
+    assert _Within.read({"count": 7}, limit=4) == {"count": 7, "limit": 4, "inner": None, "after": 4}
