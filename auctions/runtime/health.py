@@ -22,10 +22,11 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from auctions.domain import announcements
-from auctions.models import Bid, BidState, Event, WorkerSign
+from auctions.models import Bid, BidState, Event, Market, WorkerSign
 from auctions.runtime import signs
 from cluster import clock
 from cluster.database.busy import is_busy
+from cluster.models import ClockKind
 
 Checks = dict[str, str]
 """The problem that each check has found; empty without one."""
@@ -33,7 +34,8 @@ Checks = dict[str, str]
 BEAT_LOST_S: Final = 60.0
 """Time without a task from beat after which beat counts as gone."""
 STUCK_S: Final = 60.0
-"""Age of a bid that waits for its decision from which its decision queue counts as stuck."""
+"""Age of a bid that waits for its decision, and of a slot that was not processed, from which a market counts as stuck.
+"""
 CLOCK_S: Final = 5.0
 """Difference of the clocks of two hosts that is no fault."""
 KEPT_S: Final = 1.0
@@ -87,7 +89,13 @@ def _checks() -> Iterator[tuple[str, str]]:
     yield "disk", _disk()
     if not settings.EMBEDDED:
         yield "broker", _broker()
-    for name, check in (("workers", _workers), ("beat", _beat), ("decisions", _decisions), ("clock", _clock)):
+    for name, check in (
+        ("workers", _workers),
+        ("beat", _beat),
+        ("decisions", _decisions),
+        ("slots", _slots),
+        ("clock", _clock),
+    ):
         yield name, "not known without the database" if database else check()
 
 
@@ -171,6 +179,20 @@ def _decisions() -> str:
     count = oldest.count()
     words = "1 decision queue is" if count == 1 else f"{count} decision queues are"
     return f"{words} stuck: a bid has waited for more than {STUCK_S:.0f} s" if count else ""
+
+
+def _slots() -> str:
+    """A market in which a slot has begun for long and was not processed is stuck, though no bid may wait in it."""
+    count = sum(_late_s(market) > STUCK_S for market in Market.objects.select_related("cluster"))
+    words = "1 market is" if count == 1 else f"{count} markets are"
+    return f"{words} stuck: a slot began more than {STUCK_S:.0f} s ago and was not processed" if count else ""
+
+
+def _late_s(market: Market) -> float:
+    """Return for how long the next slot to be processed has begun, wall clock; below 0 if it has not."""
+    cluster = market.cluster
+    late = clock.read(cluster).seconds - (market.slot + 1) * cluster.slot_seconds
+    return late / (cluster.clock_speed if cluster.clock_kind == ClockKind.VIRTUAL else 1.0)
 
 
 def _clock() -> str:

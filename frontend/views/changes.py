@@ -20,6 +20,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
     """List the entries that the filters in the address let pass, newest first."""
     chosen = _chosen(request)
     context = listing(request, changes.entries(chosen), chosen)
+    context["most_rows"] = MOST_ROWS
     context["rows"] = [changes.change(entry) for entry in context["page"].object_list]
     return render(request, "frontend/changes.html", context)
 

@@ -110,6 +110,7 @@ def _page(
         "rows": [credits.row(one) for one in context["page"].object_list],
         "kinds": CreditKind.choices,
         "operates": operates,
+        "most_rows": statements.MOST_ROWS,
     }
     if operates:
         initial = None if found is None else {"period": found.budget.period, "credits": found.budget.amount / MILLION}

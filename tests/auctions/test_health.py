@@ -11,13 +11,13 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from auctions import tasks
-from auctions.engine import decision_queue
+from auctions.engine import decision_queue, slots
 from auctions.models import Event, Market, WorkerSign
 from auctions.runtime import health, signs
 from cluster import clock
 from tests.auctions.worlds import submit
 
-FINE = {"database", "disk", "workers", "beat", "decisions", "clock"}
+FINE = {"database", "disk", "workers", "beat", "decisions", "slots", "clock"}
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_a_process_is_alive_without_a_database(db: None, monkeypatch: pytest.Mon
 
 
 def test_a_busy_database_is_named_and_hides_nothing_else(alive: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = dict.fromkeys(("workers", "beat", "decisions", "clock"), "not known without the database")
+    unknown = dict.fromkeys(("workers", "beat", "decisions", "slots", "clock"), "not known without the database")
     with monkeypatch.context() as patch:
         patch.setattr(connection, "cursor", _busy)
         assert Client().get("/healthz").status_code == 503
@@ -128,6 +128,32 @@ def test_a_decision_queue_that_is_stuck_is_named_until_its_bids_are_decided(aliv
     assert problems() == {}
 
 
+@pytest.mark.parametrize(("speed", "ahead_s"), [(1.0, 61.0), (3600.0, 61.0 * 3600)])
+def test_a_market_whose_slots_do_not_pass_is_named_though_no_bid_waits(
+    alive: Market, monkeypatch: pytest.MonkeyPatch, speed: float, ahead_s: float
+) -> None:
+    cluster = alive.cluster
+    clock.set_clock(cluster, running=False, speed=speed)
+    begins_s = (Market.objects.get().slot + 1) * cluster.slot_seconds
+
+    def at(seconds: float) -> None:
+        cluster.refresh_from_db()
+        clock.set_clock(cluster, at_s=seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slots, "pass_slots", _fails)
+        patch.setattr(decision_queue, "decide_batch", lambda _: 0)
+        for late_s in (-1.0, 0.0, ahead_s - 2 * speed):
+            at(begins_s + late_s)
+            tasks.sweep()
+            assert problems() == {}
+        at(begins_s + ahead_s)
+        tasks.sweep()
+        assert problems() == {"slots": "1 market is stuck: a slot began more than 60 s ago and was not processed"}
+    tasks.sweep()
+    assert problems() == {}
+
+
 def test_a_disk_that_is_nearly_full_is_named(alive: Market, settings: LazySettings) -> None:
     settings.LEAST_FREE_MB = 1e12
     assert problems() == {"disk": "the disk of the data directory has less than 1e+12 MB left"}
@@ -167,6 +193,10 @@ def test_no_answer_names_a_market_or_a_bidder(alive: Market, alice: User) -> Non
     text = Client().get("/readyz").content.decode()
     assert "alice" not in text
     assert alive.cluster.name not in text
+
+
+def _fails(_market_id: int) -> bool:
+    raise ZeroDivisionError
 
 
 def _busy(*_: Any, **__: Any) -> Any:

@@ -170,6 +170,19 @@ def test_what_workers_do_is_no_change_by_anybody(bid: Bid, market: Market) -> No
     assert not changes.in_request()
 
 
+def test_the_page_says_that_its_csv_file_leaves_out_older_entries(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        changes.note(User.objects.get(username="olga"), "tried", {"x": (1, 2)})
+    count = LogEntry.objects.count()
+    monkeypatch.setattr("frontend.views.changes.MOST_ROWS", count)
+    assert "The CSV file has" not in as_operator.get("/changes/").text
+    monkeypatch.setattr("frontend.views.changes.MOST_ROWS", count - 1)
+    words = f"The CSV file has the newest {count - 1} of these {count} rows"
+    assert words in as_operator.get("/changes/").text
+
+
 def test_filters_in_the_address_choose_and_the_csv_has_each_field(
     bid: Bid, as_alice: Client, as_operator: Client
 ) -> None:
