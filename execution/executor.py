@@ -196,7 +196,7 @@ class Executor:
         if not bids:
             return False
         new = list(
-            Bid.objects.filter(pk__in=bids, body__program__isnull=False)
+            Bid.objects.filter(pk__in=bids, program__isnull=False)
             .select_related("market__cluster", "owner")
             .order_by("sequence")
         )
@@ -349,7 +349,7 @@ def _of(wanted: Mapping[int, Wanted], work: Work) -> Wanted | None:
 
 def _has_work(market: Market) -> bool:
     """Return whether a bid that goes on names a program, or a training is not over."""
-    going = Bid.objects.filter(market=market, state__in=GOING, body__program__isnull=False)
+    going = Bid.objects.filter(market=market, state__in=GOING, program__isnull=False)
     return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
 
 

@@ -121,7 +121,7 @@ def _is_continued(training: Training) -> bool:
     """Return whether a bid that may still run continues a training."""
     bid = training.bid
     later = Bid.objects.filter(market=bid.market_id, owner=bid.owner_id, state__in=UNDECIDED_OR_GOING)
-    return later.filter(body__program__continues=bid.sequence).exists()
+    return later.filter(program__continues=bid.sequence).exists()
 
 
 def _unpacked(execution: Execution, *, now: float) -> Iterator[Path]:
@@ -147,7 +147,7 @@ def _may_run(program: Program) -> bool:
     bids = Bid.objects.filter(market__cluster=program.cluster_id, state__in=UNDECIDED_OR_GOING)
     if program.owner_id is not None:
         bids = bids.filter(owner=program.owner_id)
-    return bids.filter(body__program__name=program.name).exists()
+    return bids.filter(program__name=program.name).exists()
 
 
 def _paths(folder: Path) -> list[Path]:

@@ -236,7 +236,7 @@ def _late_starts(execution: Execution) -> Iterator[Late]:
     held = Commitment.objects.filter(
         bid__market__cluster=execution.cluster_id,
         bid__state__in=GOING,
-        bid__body__program__isnull=False,
+        bid__program__isnull=False,
         start__lte=time.slot,
         end__gt=time.slot,
     ).exclude(bid__in=live(execution).values("training__bid"))

@@ -51,6 +51,8 @@ def bids_as_sent(market: Market) -> list[str]:
         problems += [f"bid {bid.sequence}: {key} is not what was sent" for key in changed]
         if bid.ended_slot is not None and bid.state not in (BidState.CANCELLED, BidState.FAILED, BidState.COMPLETED):
             problems.append(f"bid {bid.sequence} is {bid.state}, yet it ended in slot {bid.ended_slot}")
+        if bid.program != bid.body.get("program"):
+            problems.append(f"bid {bid.sequence}: its program is not what was sent")
         if bid.label != bid.body.get("label", ""):
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
         if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:

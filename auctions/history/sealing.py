@@ -153,9 +153,9 @@ def clear(seal: Seal, progress: Progress | None = None) -> None:
     """Delete the events of an archive and the documents of its bids, in small transactions; it can be called again."""
     total = parse(seal.manifest)["archived"]
     rows = Bid.objects.filter(market=seal.market_id, seal=seal).order_by("sequence")
-    while batch := list(rows.filter(sequence__gt=seal.cleared_through).only("sequence", "body")[:AT_ONCE]):
+    while batch := list(rows.filter(sequence__gt=seal.cleared_through).only("sequence", "program")[:AT_ONCE]):
         with transaction.atomic():
-            _clear_documents(batch)
+            _clear_documents(seal, batch)
             seal.cleared_through = batch[-1].sequence
             seal.save(update_fields=["cleared_through"])
         if progress is not None:
@@ -254,13 +254,13 @@ def _seal(market: Market, made: Archive, gone: Collection[int], name: str, data:
     return seal
 
 
-def _clear_documents(batch: Collection[Bid]) -> None:
-    """Delete the events of these bids, their requests and their receipts."""
+def _clear_documents(seal: Seal, batch: Collection[Bid]) -> None:
+    """Delete the events of these bids, which are all before the cut, their requests and their receipts."""
     keys = [bid.pk for bid in batch]
-    Event.objects.filter(bid__in=keys).delete()
+    Event.objects.filter(market=seal.market_id, version__lte=seal.version, bid__in=keys).delete()
     Bid.objects.filter(pk__in=keys).update(body={}, resolved_request={}, core_bid={})
     for bid in batch:
-        if KEPT_OF_BODY in bid.body:
-            Bid.objects.filter(pk=bid.pk).update(body={KEPT_OF_BODY: bid.body[KEPT_OF_BODY]})
+        if bid.program is not None:
+            Bid.objects.filter(pk=bid.pk).update(body={KEPT_OF_BODY: bid.program})
     DecisionRecord.objects.filter(bid__in=keys).update(receipt="", costs=None)
     FirstDecision.objects.filter(bid__in=keys).update(receipt="")

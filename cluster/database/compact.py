@@ -14,35 +14,62 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 WINDOW: Final = -13
 """Window of 8 kB, and neither header nor checksum."""
 
-DICTIONARIES: Final[dict[int, bytes]] = {
-    1: (
-        b'{"program":{"name":"image":"weight":"memory_gb":"decay":"g1":"g2":"g3":"b":"form":"linear","form":"c'
-        b'onstant","form":"sigmoid","zero_at_s":"type":"constant","v":"type":"linear","type":"sigmoid","archit'
-        b'ecture":"ring","mode":"model":"ResNet-50","label":"","edge-0":"cloud":"worker-0":"gpu":"ps":"priorit'
-        b'y":"chunk_mb":"size_gb":"weight","reason":"no_room","It could run on the empty cluster, but no sched'
-        b'ule fits the free capacity.","reason":"worthless","It could run, but even at its earliest possible c'
-        b'ompletion it is worth nothing.","reason":"price","Every schedule costs at least what it is worth. At'
-        b' a value of , complete at slot , it would have been admitted.","reason":"impossible","No schedule fi'
-        b'ts even the empty cluster within the horizon.","counter":{"completion":,"latest_start":,"least_value'
-        b'":},"epochs":1,"chunks":,"minibatches":,"worker_time":["1/9000","1/3600000"],"ps_time":["11/720000",'
-        b'"77/3600000"],"transfer_time":["49/491625","49/371025"],"delay":[1,2,3,4,0,0,0,0,0,0,0,0,1,1,1,1,2,2'
-        b',2,2,3,3,3,3,4,4,4,4],"utility":{"type":"step","v":100.0,"deadline":60.0},"architecture":"ps","reduc'
-        b'e_time":"0","chunk_size":0}{"id":"1","arrival":0,{"architecture":"ps","epochs":1,"chunks":,"minibatc'
-        b'hes":,"gradient_mb":98.0,"worker_step_s":{"worker-1":,"worker-2":,"worker-3":},"ps_step_s":{"ps-1":0'
-        b'.0,"ps-2":0.0,"ps-3":0.0},"upload_delay_s":{},"start_after_s":0.0,"standing":false,"standing":true,"'
-        b'utility":{"form":"step","value":100.0,"deadline_s":3600.0}}{"admitted":false,"bid_id":"1","counter":'
-        b'null,"density":[0.0,0.0,],"explanation":"","payment":0.0,"payoff":0.0,{"admitted":true,"bid_id":"1",'
-        b'"counter":null,"density":[],"explanation":"Admitted: it starts in slot  and is complete at slot , sl'
-        b'ots after arrival. That is worth 100.00 and costs  at the posted prices.","payment":,"payoff":,"pric'
-        b'es":{"discounted_slots":38,"log_growth":[6.907755278982137,6.907755278982137,6.907755278982137],"log'
-        b'_scale":[-13.815510557964274,-13.815510557964274,-13.815510557964274],"name":"quantile","offset":[0,'
-        b'0,0,0,0,0],"per_slot_ahead":[]},"reason":null,"schedule":null,"schedule":{"completion":,"placements"'
-        b':[[,"ps",],[,"worker",]],"start":},"slot":0,"standalone_value":0.0,"value":0.0}'
-    )
-}
+_FIRST: Final = (
+    b'{"program":{"name":"image":"weight":"memory_gb":"decay":"g1":"g2":"g3":"b":"form":"linear","form":"c'
+    b'onstant","form":"sigmoid","zero_at_s":"type":"constant","v":"type":"linear","type":"sigmoid","archit'
+    b'ecture":"ring","mode":"model":"ResNet-50","label":"","edge-0":"cloud":"worker-0":"gpu":"ps":"priorit'
+    b'y":"chunk_mb":"size_gb":"weight","reason":"no_room","It could run on the empty cluster, but no sched'
+    b'ule fits the free capacity.","reason":"worthless","It could run, but even at its earliest possible c'
+    b'ompletion it is worth nothing.","reason":"price","Every schedule costs at least what it is worth. At'
+    b' a value of , complete at slot , it would have been admitted.","reason":"impossible","No schedule fi'
+    b'ts even the empty cluster within the horizon.","counter":{"completion":,"latest_start":,"least_value'
+    b'":},"epochs":1,"chunks":,"minibatches":,"worker_time":["1/9000","1/3600000"],"ps_time":["11/720000",'
+    b'"77/3600000"],"transfer_time":["49/491625","49/371025"],"delay":[1,2,3,4,0,0,0,0,0,0,0,0,1,1,1,1,2,2'
+    b',2,2,3,3,3,3,4,4,4,4],"utility":{"type":"step","v":100.0,"deadline":60.0},"architecture":"ps","reduc'
+    b'e_time":"0","chunk_size":0}{"id":"1","arrival":0,{"architecture":"ps","epochs":1,"chunks":,"minibatc'
+    b'hes":,"gradient_mb":98.0,"worker_step_s":{"worker-1":,"worker-2":,"worker-3":},"ps_step_s":{"ps-1":0'
+    b'.0,"ps-2":0.0,"ps-3":0.0},"upload_delay_s":{},"start_after_s":0.0,"standing":false,"standing":true,"'
+    b'utility":{"form":"step","value":100.0,"deadline_s":3600.0}}{"admitted":false,"bid_id":"1","counter":'
+    b'null,"density":[0.0,0.0,],"explanation":"","payment":0.0,"payoff":0.0,{"admitted":true,"bid_id":"1",'
+    b'"counter":null,"density":[],"explanation":"Admitted: it starts in slot  and is complete at slot , sl'
+    b'ots after arrival. That is worth 100.00 and costs  at the posted prices.","payment":,"payoff":,"pric'
+    b'es":{"discounted_slots":38,"log_growth":[6.907755278982137,6.907755278982137,6.907755278982137],"log'
+    b'_scale":[-13.815510557964274,-13.815510557964274,-13.815510557964274],"name":"quantile","offset":[0,'
+    b'0,0,0,0,0],"per_slot_ahead":[]},"reason":null,"schedule":null,"schedule":{"completion":,"placements"'
+    b':[[,"ps",],[,"worker",]],"start":},"slot":0,"standalone_value":0.0,"value":0.0}'
+)
+_PHRASES: Final = (
+    b'"chunks":[[,,,],[,,,]],"completion":,"handicap":0,"placements":[],"start":"due":,"lambda":,"name":"c'
+    b'onsumption","scale":[,,]"reason":"over_budget","reason":"expired","reason":"refused",It stood from s'
+    b"lot  to slot  and was not admitted. It was to be tried no longer.Finishing later would be worth noth"
+    b"ing.Admitted: its  chunks go to  workers at the edge and the cloud. If no shorter job comes, the fir"
+    b"st is begun in slot  and the last is complete by slot . One job is delayed by it.  jobs are delayed "
+    b"by it. Admitted: it is number  of the  jobs in line, planned to start in slot  and to be complete at"
+    b" slot . This is a plan, which can change until the job has started. Nobody pays here.Admitted: it is"
+    b" complete by slot , which is worth  and costs  at the posted prices. It is planned to start in slot "
+    b" and to be complete at slot ; its machines may change as long as the promised slot is kept.Every com"
+    b"pletion that can be promised costs at least what it is worth.Even the empty cluster could not comple"
+    b"te it before slot : its machines, its work and its upload It could run, but even at its earliest pos"
+    b"sible completion it is worth nothing.The empty cluster could run it, but not beside the jobs that we"
+    b're promised a completion, while {"admitted":false,"bid_id":"","counter":null,"density":[,],"explanat'
+    b'ion":"The empty cluster could run it, but what is still free before slot  cannot, at any price, whil'
+    b'e finishing is worth anything.","payment":0.0,"payoff":0.0,"prices":{"discounted_slots":38,"log_grow'
+    b'th":[],"log_scale":[-],"name":"quantile","offset":[0,0,0,0,0,0],"per_slot_ahead":[e-06,e-05,]},"reas'
+    b'on":"no_room","schedule":null,"slot":"explanation":"Every schedule that fits costs more than finishi'
+    b"ng then is worth, whatever value is stated: it would be complete so late that hardly any of the valu"
+    b'e is left."explanation":"Every schedule that fits costs at least what finishing then is worth. It of'
+    b'fered .00; anything above  would have been admitted, starting in slot  at the latest.","payment":0.0'
+    b',"payoff":0.0,"prices":{"discounted_slots":,"label":"job ","label":"","model":"ResNet-50","epochs":,'
+    b'"utility":{"form":"step","value":,"deadline_s":},"standing":false}{"form":"linear","value":,"zero_at'
+    b'_s":}{"form":"sigmoid","value":,"steepness_per_s":,"midpoint_s":} slots after arrival. That is worth'
+    b' .00 and costs 0. at the posted prices.","payment":'
+)
+"""Words of newer receipts, and keys of requests as they are sent."""
+
+DICTIONARIES: Final[dict[int, bytes]] = {1: _FIRST, 2: _PHRASES + _FIRST}
 """Keys are the numbers in the first byte of a stored text. Never change a dictionary: stored texts need every byte."""
 
-CURRENT: Final = 1
+CURRENT: Final = 2
 
 
 def packed(text: str) -> bytes:

@@ -18,7 +18,10 @@ from auctions.models import Bid, DecisionRecord
 from cluster.database.compact import CURRENT, DICTIONARIES, packed, unpacked
 from tests.auctions.worlds import make_market, make_user, submit
 
-DIGESTS = {1: "df788beacfecabae730f3e2b782ed7cc8cb803fcb3d678172efd3a10a938e0da"}
+DIGESTS = {
+    1: "df788beacfecabae730f3e2b782ed7cc8cb803fcb3d678172efd3a10a938e0da",
+    2: "b163d60147cad51a9841575cd058acde30a8f65686a2783edfa87048382ca4d5",
+}
 """SHA-256 of each dictionary."""
 
 
@@ -95,24 +98,42 @@ def test_a_dump_holds_the_texts_and_is_loaded_again(record: DecisionRecord, tmp_
     assert (again.receipt, again.bid.core_bid) == (record.receipt, record.bid.core_bid)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_migration_compresses_what_is_stored_and_can_be_taken_back() -> None:
+@pytest.fixture
+def decided(transactional_db: None) -> list[Any]:
+    """Texts of bids of a market, one of which names a program."""
     market = make_market()
     for number in range(3):
         submit(market, make_user(f"user-{number}"))
     decision_queue.process_pending(market.pk)
-    before = texts()
+    bid = Bid.objects.earliest("sequence")
+    named = {"name": "train"}
+    Bid.objects.filter(pk=bid.pk).update(body=bid.body | {"program": named}, program=named)
+    return texts()
+
+
+def test_a_migration_compresses_what_is_stored_and_can_be_taken_back(decided: list[Any]) -> None:
     try:
         MigrationExecutor(connection).migrate([("auctions", "0004_bid_team")])
         with connection.cursor() as cursor:
             cursor.execute("SELECT receipt FROM auctions_decisionrecord ORDER BY bid_id")
-            assert [row[0] for row in cursor.fetchall()] == [receipt for _, _, receipt in before]
+            assert [row[0] for row in cursor.fetchall()] == [row[-1] for row in decided]
+            cursor.execute("SELECT body FROM auctions_bid ORDER BY sequence")
+            assert [json.loads(row[0]) for row in cursor.fetchall()] == [row[0] for row in decided]
     finally:
         call_command("migrate", verbosity=0)
-    assert texts() == before
-    call_command("audit")
+    assert texts() == decided
 
 
-def texts() -> list[tuple[Any, Any, str]]:
-    columns = ("resolved_request", "core_bid", "decision__receipt")
+def test_a_body_that_was_stored_after_the_copy_is_compressed_when_the_column_changes(decided: list[Any]) -> None:
+    try:
+        MigrationExecutor(connection).migrate([("auctions", "0015_copied_bodies")])
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE auctions_bid SET body_packed = NULL, program = NULL WHERE sequence <= 2")
+    finally:
+        call_command("migrate", verbosity=0)
+    assert texts() == decided
+
+
+def texts() -> list[Any]:
+    columns = ("body", "program", "resolved_request", "core_bid", "decision__receipt")
     return list(Bid.objects.order_by("sequence").values_list(*columns))

@@ -124,7 +124,7 @@ def test_a_bid_without_a_training_is_404_and_says_why(world: World, alice: APICl
     bid = world.submit(epochs=8)
     answer = alice.get(address(bid))
     assert (answer.status_code, "Nothing was started" in answer.json()["detail"]) == (404, True)
-    Bid.objects.filter(pk=bid.pk).update(body={**bid.body, "program": None})
+    Bid.objects.filter(pk=bid.pk).update(body={**bid.body, "program": None}, program=None)
     assert "names no program" in alice.get(address(bid)).json()["detail"]
     assert alice.get(address(bid, "/progress")).json() == {"results": [], "truncated": False}
 

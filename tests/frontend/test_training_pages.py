@@ -51,7 +51,7 @@ def write_log(process: Process, text: str, *, begin: int = 0) -> None:
 def test_a_bid_that_names_no_program_says_so_where_the_cluster_executes(world: World, client: Client) -> None:
     client.force_login(world.owner)
     bid = world.submit()
-    Bid.objects.filter(pk=bid.pk).update(body={**bid.body, "program": None})
+    Bid.objects.filter(pk=bid.pk).update(body={**bid.body, "program": None}, program=None)
     assert "names no program" in client.get(f"/markets/lab/bids/{bid.sequence}/").content.decode()
 
 
