@@ -54,5 +54,6 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
 
 def _execute_by_name(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
     if not many and params is not None and statements.is_registered(sql):
-        sql = statements.named(sql, context["cursor"].cursor)
+        with context["connection"].wrap_database_errors:  # to prepare may fail as any query
+            sql = statements.named(sql, context["cursor"].cursor)
     return execute(sql, params, many, context)
