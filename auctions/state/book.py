@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force
@@ -357,10 +357,10 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int, keeps_slots:
     Only what a job needs is read of its bid and decision: their texts are long and stored compressed.
     """
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
-    # A schedule with an inclusive window holds one slot more than the job needs.
-    holding = Q(state=BidState.COMPLETED, ended_slot=None) & Exists(
-        Commitment.objects.filter(bid=OuterRef("pk"), end__gt=now)
-    )
+    # A schedule with an inclusive window holds one slot more than the job needs. These few are looked up by what they
+    # hold: the database would read all complete jobs.
+    complete = Commitment.objects.filter(bid__market=market, bid__state=BidState.COMPLETED, bid__ended_slot=None)
+    holding = Q(pk__in=list(complete.filter(end__gt=now).order_by().values_list("bid_id", flat=True).distinct()))
     known = Bid.objects.filter(going | holding, market=market)
     bids = list(known.select_related("decision__policy").only(*_OF_A_JOB))
     before = known.exclude(inventory_version=market.inventory_version)

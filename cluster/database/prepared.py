@@ -4,7 +4,7 @@ For queries of few rows that every request or every bid asks. Rows, joined rows 
 PostgreSQL the server keeps their plans, too (`postgresql/statements.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from types import SimpleNamespace
 from typing import Any, Final, Generic, TypeVar
@@ -63,5 +63,20 @@ class Prepared(Generic[Row]):
         if missing:
             raise ValueError(f"the query compares no column with {missing}")
         if compiler.connection.vendor == "postgresql":
+            sql, parameters = _with_constants(sql, parameters, arguments=self._stand_ins)
             statements.register(sql)
         return compiler, sql, tuple(parameters)
+
+
+def _with_constants(sql: str, parameters: Sequence[object], *, arguments: Sequence[object]) -> tuple[str, list[object]]:
+    """Return a query in which texts that are no arguments are written out, and the parameters that are left.
+
+    A plan that is kept for any parameter cannot use an index of the rows that have a certain value.
+    """
+    stay = [value in arguments or not isinstance(value, str) or "\\" in value for value in parameters]
+    texts = ["%s" if kept else _quoted(str(value)) for kept, value in zip(stay, parameters, strict=True)]
+    return sql.replace("%%", "%%%%") % tuple(texts), [v for kept, v in zip(stay, parameters, strict=True) if kept]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''").replace("%", "%%") + "'"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cluster.database import prepared
 from cluster.database.postgresql import statements
 
 QUERY = "SELECT %s AS one, name FROM rows WHERE name LIKE 'a%%' AND size = %s LIMIT 3"
@@ -77,3 +78,9 @@ def test_only_registered_queries_are_prepared() -> None:
     statements.register("SELECT 1")
     cursor: Any = Cursor(Connection())
     assert statements.named("SELECT 1", cursor) == "EXECUTE asked_1"
+
+
+def test_constants_are_written_out_so_that_plans_know_them() -> None:
+    found = prepared._with_constants("a = %s AND b LIKE 'c%%' AND d IN (%s, %s)", (7, "it's", "e"), arguments=["e"])
+    assert found == ("a = %s AND b LIKE 'c%%' AND d IN ('it''s', %s)", [7, "e"])
+    assert prepared._with_constants("a = %s", ("\\",), arguments=[]) == ("a = %s", ["\\"])
