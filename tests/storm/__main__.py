@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import psycopg2
 import redis
+from kombu.exceptions import OperationalError
 
 from tests.processes import binary
 from tests.storm.clients import Clients
@@ -28,7 +29,14 @@ from tests.storm.installations import Installation, ask, native
 
 LONGEST_RECOVERY_S: Final = 120.0
 """Time after a fault within which a bid must be decided."""
-PASSING: Final = (psycopg2.Error, redis.RedisError, OSError, NotPossible, subprocess.CalledProcessError)
+PASSING: Final = (
+    psycopg2.Error,
+    redis.RedisError,
+    OperationalError,
+    OSError,
+    NotPossible,
+    subprocess.CalledProcessError,
+)
 """Errors after which a fault counts as not done: another fault was not over yet."""
 
 
