@@ -76,9 +76,9 @@ class Storm:
         return "\n".join([f"{len(self.problems)} problems", *self.problems])
 
 
-def order_of(faults: Faults, kinds: list[str], rng: np.random.Generator) -> list[str]:
-    """Return one round of faults, in an order that is drawn."""
-    names = [name for name in kinds for _ in range(faults.kinds[name][0])]
+def order_of(faults: Faults, kinds: list[str], rng: np.random.Generator, *, is_first: bool) -> list[str]:
+    """Return one round of faults, in an order that is drawn; the first round has each kind once."""
+    names = [name for name in kinds for _ in range(1 if is_first else faults.kinds[name][0])]
     return [names[i] for i in rng.permutation(len(names))]
 
 
@@ -98,11 +98,12 @@ def storm(
     clients = Clients(installation.port, world["markets"], world["tokens"], seed=seed)
     names = [name for name, _ in world["markets"]]
     faults = Faults(installation, clients, names, world["tokens"], rng)
-    began = time.monotonic()
+    began, is_first = time.monotonic(), True
     clients.start(pause_s=pause_s)
     try:
         while time.monotonic() - began < seconds and (most is None or found.faults < most):
-            for kind in order_of(faults, kinds or list(faults.kinds), rng):
+            order, is_first = order_of(faults, kinds or list(faults.kinds), rng, is_first=is_first), False
+            for kind in order:
                 if time.monotonic() - began < seconds and (most is None or found.faults < most):
                     _do(kind, faults, found)
     finally:

@@ -17,7 +17,7 @@ import psycopg2
 import redis
 from celery import Celery
 
-from tests.processes import binary, children
+from tests.processes import ROOT, binary, children
 from tests.storm.aimed import AT_COMMIT, TABLES, Aim
 from tests.storm.clients import Clients, slow_requests
 from tests.storm.installations import Installation, family, send
@@ -203,14 +203,27 @@ class Faults:
             ballast.unlink(missing_ok=True)
 
     def upgrade(self) -> None:
-        """Ask web and workers to end while bids wait, run `migrate`, and let new processes take over."""
+        """Undo the last migration of markets while bids come; then upgrade as an operator does.
+
+        Web and workers are asked to end while bids wait, `migrate` applies what is missing, and new processes take
+        over.
+        """
+        *_, before, _ = sorted(file.stem for file in (ROOT / "auctions/migrations").glob("[0-9]*.py"))
+        self._migrate("auctions", before)
         send([self._family(name)[0] for name in WORKERS if self._family(name, may_lack=True)], signal.SIGTERM)
         time.sleep(0.5)  # bids wait now
         send([self._family("web")[0]], signal.SIGTERM)
-        env = self.installation.env
-        subprocess.run(["python", "manage.py", "migrate", "-v0"], env=env, check=True, timeout=120)
+        self._migrate()
         time.sleep(1.0)
         self.installation.revive()
+
+    def _migrate(self, *to: str) -> None:
+        command = ["python", "manage.py", "migrate", *to, "-v0"]
+        done = subprocess.run(
+            command, env=self.installation.env, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        if done.returncode:
+            self.problems.append(f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-300:]}")
 
     def make_copy(self) -> None:
         """Copy the database once, while bids come; the copy is checked after the storm."""

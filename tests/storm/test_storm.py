@@ -27,11 +27,12 @@ KINDS: Final = [
     "market's row locked",
     "waits used up",
     "copy for a restore",
+    "upgrade with queued work",
     "past archived",
     "archiving killed",
 ]
 """Faults after which no process has to be started by the test, which takes long."""
-FAULTS: Final = 16
+FAULTS: Final = 20
 
 
 def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
