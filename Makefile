@@ -116,6 +116,7 @@ system:
 # Side by side, each one's output whole.
 check:
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick
+	@echo "not looked up: known vulnerabilities of the packages, which needs a network (make security)"
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not clocked and not thorough and not soak and not browser and not services and not collection"

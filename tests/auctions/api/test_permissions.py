@@ -41,7 +41,8 @@ from tests.auctions.worlds import body, make_market, make_operator, make_user, s
 from tests.execution.rows import KEY, make_training
 from tests.studies.plans.here import compute_here
 
-ACTORS = ("alice", "olga", "charlie", "anonymous")
+ACTORS = ("alice", "olga", "charlie", "anonymous", "ada")
+"""Alice owns what is asked for, Olga is an operator, Charlie a stranger; Ada, an administrator, is answered as Olga."""
 ANYBODY_KNOWN = (200, 200, 200, 401)
 OF_THE_BID = (200, 200, 404, 401)
 OF_THE_USER = (200, 404, 404, 401)
@@ -260,6 +261,7 @@ class World:
 def world(kept_rows: None) -> World:
     """All of it is named as only Alice names it."""
     users = {"alice": make_user("alice"), "olga": make_operator(), "charlie": make_user("charlie")}
+    users["ada"] = make_user("ada", is_superuser=True)
     market, alice = make_market(), users["alice"]
     submit(market, alice, label=SECRET)
     decision_queue.process_pending(market.pk)
@@ -345,7 +347,7 @@ def test_an_operation_answers_whom_it_may(
     sent = {"invitation": world.link} if name == "invitations_accept" else BODIES.get(name)
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     answer = getattr(clients[actor], method)(world.path(path, name), sent, format="json")
-    expected = RULES[name][ACTORS.index(actor)]
+    expected = RULES[name][ACTORS.index("olga" if actor == "ada" else actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:
         assert answer["WWW-Authenticate"] == "Token"
