@@ -13,9 +13,9 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause
 from scheduling.model.bid import Architecture, Bid
-from scheduling.model.decision import Reason
+from scheduling.model.decision import Decision, Reason
 from scheduling.model.inventory import Inventory
-from scheduling.model.schedule import Role
+from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 from scheduling.policies.baselines import dorm_program
 from scheduling.policies.baselines.dorm import Dorm, workers_in_time
@@ -262,3 +262,19 @@ def test_a_job_that_another_policy_gave_another_type_keeps_what_it_holds() -> No
     assert {name: known.completion for name, known in going.book.jobs.items()} == {"one": 9, "two": 9, "late": None}
     going.advance(20)
     assert completions(going) == {"one": 9, "two": 9, "late": 10}
+
+
+def test_who_holds_machines_that_a_bound_job_has_later_keeps_them() -> None:
+    # "a" and "b" hold all four GPUs up to slot 4, and another policy has promised them from slot 6 on.
+    going = Simulation(Fifo(), RunningBook(Ledger(gpu_cluster(4), start=0, slots=20)))
+    for bid in (job("a", 2, 4), job("b", 2, 4)):
+        going.arrive(bid)
+    promised = Schedule(6, 9, (Placement(6, 9, Role.WORKER, 0, 3, 1),))
+    admitted = Decision.admit("c", promised, "", slot=0, value=1.0, standalone_value=1.0, density=(0.0,))
+    going.book.apply_decision(job("c", 4, 3), admitted, bound=True)
+    going.advance(1)
+    going.policy = Dorm()
+    going.arrive(job("d", 1, 1, at=1))
+    assert {name: known.completion for name, known in going.book.jobs.items()} == {"a": 4, "b": 4, "c": 9, "d": None}
+    going.advance(20)
+    assert completions(going) == {"a": 4, "b": 4, "c": 9, "d": 10}

@@ -14,6 +14,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Role
+from scheduling.model.types import Ints
 from scheduling.policies.baselines.base import Baseline
 from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.dorm_program import Limits, Share, ShareRequest, divide, pss_for
@@ -42,7 +43,7 @@ class Dorm(Baseline):
     - *Fair share*: workers by progressive filling (`shares.fair_counts`) over these jobs, without what bound jobs hold,
       or the next larger of these counts, or the largest.
     - *Unfairness*, the sum of the distances from the fair shares, is at most `unfairness` x 2 x number of resources.
-    - Who holds a server that takes no new work stays there.
+    - Who holds a server that takes no new work stays there, and who holds machines that a bound job has later.
     - *Adjustments*: at most ceil(`adjustments` x running jobs) of the jobs that run change machines. Who is adjusted
       does nothing in the next slot. Nobody is stopped entirely; who would be late for the horizon with as many workers
       as now on other machines is not adjusted, nor who holds other types or another number of PSs (another policy
@@ -93,6 +94,12 @@ class Dorm(Baseline):
             task for (task, _, _), request in zip(chosen, requests, strict=True) if request.held and not request.fixed
         ]
         held = {task: floor.stop(task) for task in movable}
+        crowded = _crowded(requests, floor)
+        for i, (task, _, _) in enumerate(chosen):
+            share = requests[i].held
+            if task in held and share is not None and (share.workers + share.pss)[crowded].any():
+                floor.resume(task, held.pop(task))
+                requests[i] = replace(requests[i], fixed=True)
         free = floor.room.free(floor.slots)
         limits = Limits(
             unfairness=self.unfairness * 2 * len(floor.inventory.resources),
@@ -180,6 +187,20 @@ def _holds_closing_server(task: PassJob, floor: PassState) -> bool:
     """Whether a server that the job holds closes within the planned slots, so that none of it is free."""
     end = floor.now + floor.slots
     return any(floor.room.closed.get(p.server, end) < end for p in task.hold.placements)
+
+
+def _crowded(requests: list[ShareRequest], floor: PassState) -> Ints:
+    """Return the servers on which the stopped jobs do not fit for all planned slots as they were.
+
+    They end there before a bound job begins that has these machines later, so they keep what they held.
+    """
+    free, inventory = floor.room.free(floor.slots), floor.inventory
+    for request in requests:
+        if request.held is not None and not request.fixed:
+            free -= request.held.workers[:, None] * inventory.worker_demand[request.gang.worker]
+            if request.gang.ps is not None:
+                free -= request.held.pss[:, None] * inventory.ps_demand[request.gang.ps]
+    return np.flatnonzero((free < 0).any(axis=1))
 
 
 def _may_move(task: PassJob, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
