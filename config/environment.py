@@ -38,23 +38,21 @@ def flag(name: str, *, default: bool = False) -> bool:
 
 def whole(name: str, default: int, *, least: int = 1) -> int:
     """Return a variable's whole number, at least `least`; the default if it is not set or empty."""
-    text = os.environ.get(name, "")
-    if not text:
-        return default
-    if re.fullmatch(r"[0-9]{1,10}", text) and least <= int(text) <= MOST:
-        return int(text)
-    wrong.append(f"{name}: expected a whole number from {least} to {MOST:,}, got {text!r}")
-    return default
+    return int(_between(name, default, least, pattern="[0-9]{1,10}", kind="a whole number"))
 
 
 def number(name: str, default: float, *, least: float) -> float:
     """Return a variable's number, at least `least`; the default if it is not set or empty."""
+    return _between(name, default, least, pattern=r"[0-9]{1,10}(\.[0-9]{1,9})?", kind="a number")
+
+
+def _between(name: str, default: float, least: float, *, pattern: str, kind: str) -> float:
     text = os.environ.get(name, "")
     if not text:
         return default
-    if re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,9})?", text) and least <= float(text) <= MOST:
+    if re.fullmatch(pattern, text) and least <= float(text) <= MOST:
         return float(text)
-    wrong.append(f"{name}: expected a number from {least:g} to {MOST:,}, got {text!r}")
+    wrong.append(f"{name}: expected {kind} from {least:g} to {MOST:,}, got {text!r}")
     return default
 
 
