@@ -21,13 +21,22 @@ def address_of(request: HasMeta) -> str | None:
     It is the other end of the connection. If a trusted proxy connects, the server puts the client's address there
     (`settings.PROXIES`); no header is read here.
     """
+    found = parsed(request.META.get("REMOTE_ADDR", ""))
+    return None if found is None else client_of(found)
+
+
+def parsed(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an address, IPv4 also where it is written as IPv6; None if the text is not an address."""
     try:
-        found: IPv4Address | IPv6Address = ip_address(request.META.get("REMOTE_ADDR", ""))
+        found = ip_address(text)
     except ValueError:
         return None
-    if isinstance(found, IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def client_of(address: IPv4Address | IPv6Address) -> str:
+    """Return the IPv4 address, or the IPv6 network of 64 bits, that names a client."""
+    if isinstance(address, IPv4Address):
+        return str(address)
     rest = 128 - OF_ONE_CLIENT
-    return str(IPv6Address(int(found) >> rest << rest))
+    return str(IPv6Address(int(address) >> rest << rest))

@@ -354,6 +354,18 @@ STREAMS = whole("SHADOWPRICE_STREAMS", 500, least=0)
 STREAMS_OF_ONE_USER = whole("SHADOWPRICE_STREAMS_OF_ONE_USER", 20, least=0)
 """Largest number of open event streams of a web process; a page without a stream asks every two seconds."""
 
+HEAD_S = whole("SHADOWPRICE_HEAD_S", 10)
+"""Seconds in which the head of a request must arrive."""
+BODY_S = whole("SHADOWPRICE_BODY_S", 60)
+"""Seconds in which its body must arrive, and for which a client may take nothing of what was sent to it."""
+IDLE_S = whole("SHADOWPRICE_IDLE_S", 5)
+"""Seconds for which a connection stays open after an answer without another request."""
+CONNECTIONS = whole("SHADOWPRICE_CONNECTIONS", 800)
+CONNECTIONS_OF_ONE_ADDRESS = whole("SHADOWPRICE_CONNECTIONS_OF_ONE_ADDRESS", 400)
+"""Largest number of connections of a web process, and of one client's address, to which those of `PROXIES` do not
+count. A process may have 1,024 files by default, and each connection is one.
+"""
+
 METRICS_DIR = Path(os.environ.get("SHADOWPRICE_METRICS", VAR_DIR / "metrics"))
 """Directory in which the processes of this host count; None to count in the memory of each process."""
 METRICS_DIR.mkdir(parents=True, exist_ok=True)

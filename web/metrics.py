@@ -96,6 +96,12 @@ STREAM_SUBSCRIPTIONS: Final = Counter(
     ["outcome"],
     registry=_OWN,
 )
+CONNECTIONS_ENDED: Final = Counter(
+    "shadowprice_connections_ended",
+    "Connections that were refused or ended because of a limit, by the limit.",
+    ["cause"],
+    registry=_OWN,
+)
 
 
 class Laps:

@@ -22,13 +22,20 @@ from auctions.runtime.supervisor import Link
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
-from web import metrics, shutdown, tracing
+from web import connections, metrics, shutdown, tracing
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TICKS_OF_A_SECOND = 10
 
 
 class Server(uvicorn.Server):
     """A server whose signals only stop it: uvicorn raises them again afterwards, before the worker could end."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is to be done every tenth of a second; end late connections once a second."""
+        if counter % TICKS_OF_A_SECOND == 0:
+            connections.end_late(self.server_state.connections)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop, and notify waiting requests and streams.
@@ -103,6 +110,9 @@ class Command(BaseCommand):
                 log_level="warning",
                 log_config=None,  # its lines have the form of all others
                 lifespan="off",
+                http=connections.Connection,
+                ws="none",  # a connection that is upgraded would have no limits
+                timeout_keep_alive=settings.IDLE_S,
                 # Proxy headers are trusted by default on local connections, where any process could state any address.
                 proxy_headers=bool(settings.PROXIES),
                 forwarded_allow_ips=settings.PROXIES,
