@@ -1,7 +1,7 @@
 """Hundreds of bids by eight clients at once, on any database: open a market, submit, and count the decisions.
 
-Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | submit-all COUNT | verdict` in the
-environment of the processes under test. The test process itself keeps its own database out of it.
+Run as `python -m tests.faults.crowd prepare POLICY [CLUSTER ...] | submit CLIENT COUNT | submit-all COUNT | verdict
+CLUSTER` in the environment of the processes under test. The test process itself keeps its own database out of it.
 """
 
 import json
@@ -61,9 +61,9 @@ def call(*arguments: str, env: Mapping[str, str], seconds: float = 300.0) -> Any
     return json.loads(project(env).run(command, env=env, seconds=seconds).splitlines()[-1])
 
 
-def verdict(env: Mapping[str, str]) -> Verdict:
-    """Count the rows."""
-    return Verdict(**call("verdict", env=env))
+def verdict(env: Mapping[str, str], *, cluster: str = CLUSTER) -> Verdict:
+    """Count the rows of a market."""
+    return Verdict(**call("verdict", cluster, env=env))
 
 
 def wait_for_decisions(env: Mapping[str, str]) -> None:
@@ -71,13 +71,13 @@ def wait_for_decisions(env: Mapping[str, str]) -> None:
     assert call("settle", env=env) == 0
 
 
-def assert_each_bid_decided_once(env: Mapping[str, str], sequences: list[int]) -> None:
+def assert_each_bid_decided_once(env: Mapping[str, str], sequences: list[int], *, cluster: str = CLUSTER) -> None:
     """Each submitted bid is decided once, in turn and within capacity, and a replay decides the same.
 
     A second decision of a bid would add an event, so that `decided` is too large and `in_order` is false.
     """
     assert sorted(sequences) == list(range(1, len(sequences) + 1))
-    assert verdict(env) == Verdict(
+    assert verdict(env, cluster=cluster) == Verdict(
         submitted=len(sequences),
         waiting=0,
         decided=len(sequences),
@@ -147,14 +147,15 @@ def _post_one(session: requests.Session, address: str, client: int, body: dict[s
         return None
 
 
-def _prepare(policy: str) -> list[str]:
+def _prepare(policy: str, *clusters: str) -> list[str]:
     from django.contrib.auth.models import User
 
     from accounts.tokens import NewToken, issue
     from auctions.engine.markets import open_market
     from tests.auctions.worlds import make_cluster
 
-    open_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40), policy=policy, parameters={})
+    for name in clusters or (CLUSTER,):
+        open_market(make_cluster(name, servers=20, units=8, horizon=40), policy=policy, parameters={})
     users = [User.objects.create(username=f"client-{c}") for c in range(CLIENTS)]
     return [issue(user, NewToken("test")).text for user in users]
 
@@ -178,12 +179,12 @@ def _submit_all(count: int) -> list[int]:
         return [sequence for run in runs for sequence in run.get()]
 
 
-def _verdict() -> dict[str, Any]:
+def _verdict(cluster: str) -> dict[str, Any]:
     from auctions.history.audit import audit_market
     from auctions.history.replay import replay_market
     from auctions.models import BidState, DecisionRecord, Event, EventKind, Market
 
-    market = Market.objects.get(cluster__name=CLUSTER)
+    market = Market.objects.get(cluster__name=cluster)
     events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
     order = list(events.order_by("version").values_list("bid__owner", "bid__sequence"))
     replay = replay_market(market)
@@ -256,8 +257,8 @@ def main(arguments: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     match arguments:
-        case ["prepare", policy]:
-            answer: Any = _prepare(policy)
+        case ["prepare", policy, *clusters]:
+            answer: Any = _prepare(policy, *clusters)
         case ["submit", client, count]:
             answer = _submit(int(client), int(count))
         case ["submit-all", count]:
@@ -268,8 +269,8 @@ def main(arguments: list[str]) -> None:
             answer = _waiting()
         case ["settle"]:
             answer = _settle()
-        case ["verdict"]:
-            answer = _verdict()
+        case ["verdict", cluster]:
+            answer = _verdict(cluster)
         case _:
             raise SystemExit(f"unknown command: {arguments}")
     print(json.dumps(answer))
