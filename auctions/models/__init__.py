@@ -44,10 +44,11 @@ from auctions.models.prices_and_bounds import BoundKind, Certificate, Competitiv
 from auctions.models.seals import OUTCOME, Seal
 from auctions.models.turns import OwnerTurn
 from auctions.models.webhooks import Delivery, DeliveryStatus, Webhook, WebhookCursor
-from auctions.models.workers import WorkerSign
+from auctions.models.workers import FULL_DISK, WorkerSign
 
 __all__ = [
     "ADMITTED",
+    "FULL_DISK",
     "MOVES",
     "OUTCOME",
     "TERMINAL",

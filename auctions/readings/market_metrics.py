@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from auctions.domain.errors import NotReady
-from auctions.models import Bid, BidState, DecisionRecord, Market, WorkerSign
+from auctions.models import FULL_DISK, Bid, BidState, DecisionRecord, Market, WorkerSign
 from auctions.readings import market_readings
 from cluster import clock
 from web.metrics import BUCKETS
@@ -173,6 +173,7 @@ def _workers(now: datetime) -> Iterator[Metric]:
     age = GaugeMetricFamily(
         "shadowprice_sign_age_seconds", "Time since the last sign of life of a worker or the sweep.", labels=["worker"]
     )
-    for name, at in WorkerSign.objects.order_by("name").values_list("name", "at"):
+    rows = WorkerSign.objects.exclude(name__startswith=FULL_DISK).order_by("name")
+    for name, at in rows.values_list("name", "at"):
         age.add_metric([name], max(0.0, (now - at).total_seconds()))
     yield age

@@ -5,8 +5,7 @@ the database and its own worker answer.
 `/readyz` says whether the service takes bids and decides them, and names every cause why it does not.
 """
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import cache
 from threading import Lock
@@ -23,7 +22,7 @@ from redis.exceptions import RedisError
 
 from auctions.domain import announcements
 from auctions.models import Bid, BidState, Event, Market, WorkerSign
-from auctions.runtime import signs
+from auctions.runtime import disks, signs
 from cluster import clock
 from cluster.database.busy import is_busy
 from cluster.models import ClockKind
@@ -85,8 +84,8 @@ def checks() -> Checks:
 
 def _checks() -> Iterator[tuple[str, str]]:
     database = _database()
-    yield "database", database or _migrations()
-    yield "disk", _disk()
+    yield "database", database or _migrations() or _space_of_database()
+    yield "disk", _disks(() if database else signs.full_disks())
     if not settings.EMBEDDED:
         yield "broker", _broker()
     for name, check in (
@@ -137,11 +136,21 @@ def _own_worker() -> str:
     return "the worker gives no sign of life" if worker_is_silent() else ""
 
 
-def _disk() -> str:
-    for name, directory in (("data", settings.VAR_DIR), ("execution", settings.EXECUTION_DIR)):
-        if directory.exists() and shutil.disk_usage(directory).free < settings.LEAST_FREE_MB * 1e6:
-            return f"the disk of the {name} directory has less than {settings.LEAST_FREE_MB:g} MB left"
-    return ""
+def _space_of_database() -> str:
+    try:
+        is_full = disks.database_cannot_write()
+    except (DatabaseError, InterfaceError) as error:
+        if not is_busy(error):
+            raise
+        return "the database is busy"
+    return "the database cannot write: its disk is full, or temp_file_limit below 1 MB" if is_full else ""
+
+
+def _disks(of_workers: Iterable[str]) -> str:
+    """Disks of this host, and those that workers on other hosts have named."""
+    here = disks.full()
+    names = [*here, *(f"{name} of a worker" for name in sorted(set(of_workers) - set(here)))]
+    return f"less than {settings.LEAST_FREE_MB:g} MB left on the disk of: {', '.join(names)}" if names else ""
 
 
 def _broker() -> str:

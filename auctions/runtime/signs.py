@@ -5,13 +5,15 @@ them, so a long task does not silence a worker. That bids are decided is shown b
 """
 
 from collections.abc import Iterable
+from datetime import timedelta
 from threading import Event, Thread
 from typing import Final
 
 from celery.signals import worker_ready, worker_shutdown
 from django.db import connection
 
-from auctions.models import WorkerSign
+from auctions.models import FULL_DISK, WorkerSign
+from auctions.runtime import disks
 from auctions.runtime.task_errors import errors_logged
 from cluster import clock
 
@@ -32,6 +34,24 @@ def give(name: str, queues: Iterable[str] = ()) -> None:
         WorkerSign.objects.get_or_create(name=name, defaults=row)
 
 
+def name_full_disks() -> None:
+    """Write which disks of this host are full; nothing if none is."""
+    for name in disks.full():
+        give(f"{FULL_DISK}{name}")
+
+
+def full_disks() -> list[str]:
+    """Return the names of full disks, as workers have written them a moment ago."""
+    since = clock.now() - timedelta(seconds=LOST_S)
+    names = WorkerSign.objects.filter(name__startswith=FULL_DISK, at__gte=since).values_list("name", flat=True)
+    return [name.removeprefix(FULL_DISK) for name in names]
+
+
+def forget() -> None:
+    """Delete the rows of workers that were lost long ago: each pod has another name."""
+    WorkerSign.objects.filter(at__lt=clock.now() - timedelta(seconds=FORGET_S)).delete()
+
+
 class Signs:
     """Signs of a worker from a thread of its own, until `close`."""
 
@@ -50,9 +70,12 @@ class Signs:
         connection.close()
 
     def _run(self) -> None:
+        with errors_logged("the signs of life of workers that are lost"):
+            forget()
         while True:
             with errors_logged("the sign of life"):
                 give(self._name, self._queues)
+                name_full_disks()
             connection.close()  # the process may fork; its connections are not for its children
             if self._ended.wait(EVERY_S):
                 return

@@ -1,6 +1,8 @@
 """Health checks name each cause for which bids are not taken or not decided, and only then."""
 
+import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from django.test import Client
 from auctions import tasks
 from auctions.engine import decision_queue, slots
 from auctions.models import Event, Market, WorkerSign
-from auctions.runtime import health, signs
+from auctions.runtime import disks, health, signs
 from cluster import clock
 from tests.auctions.worlds import submit
 
@@ -97,6 +99,7 @@ def test_workers_that_are_gone_are_named_by_their_queues(alive: Market) -> None:
 def test_a_worker_that_ends_by_itself_is_not_missed(alive: Market, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
     monkeypatch.setattr(signs, "give", lambda name, queues: given.append(name))
+    monkeypatch.setattr(signs, "forget", lambda: None)
     WorkerSign.objects.create(name="worker-2@shadowprice", queues="celery", at=clock.now())
     worker = signs.Signs("worker-2@shadowprice", ["celery"])
     monkeypatch.setattr(connection, "close", lambda: None)
@@ -154,9 +157,71 @@ def test_a_market_whose_slots_do_not_pass_is_named_though_no_bid_waits(
     assert problems() == {}
 
 
-def test_a_disk_that_is_nearly_full_is_named(alive: Market, settings: LazySettings) -> None:
+@pytest.fixture
+def directories(settings: LazySettings, tmp_path: Path) -> dict[str, Path]:
+    """The directories whose disks are looked at, each of its own."""
+    found = {name: tmp_path / name for name in ("data", "execution", "archives", "metrics")}
+    for directory in found.values():
+        directory.mkdir()
+    settings.VAR_DIR, settings.EXECUTION_DIR = found["data"], found["execution"]
+    settings.ARCHIVE_DIR, settings.METRICS_DIR = found["archives"], found["metrics"]
+    return found
+
+
+def test_disks_that_have_less_space_than_the_settings_say_are_named(
+    alive: Market, settings: LazySettings, directories: dict[str, Path]
+) -> None:
+    settings.LEAST_FREE_MB = shutil.disk_usage(directories["data"]).free / 2e6
+    assert problems() == {}
     settings.LEAST_FREE_MB = 1e12
-    assert problems() == {"disk": "the disk of the data directory has less than 1e+12 MB left"}
+    start = "less than 1e+12 MB left on the disk of: "
+    assert problems() == {"disk": f"{start}data, execution, archives, metrics"}
+    settings.ARCHIVE_DIR = settings.METRICS_DIR = None
+    directories["execution"].rmdir()
+    assert problems() == {"disk": f"{start}data"}
+
+
+@pytest.mark.parametrize("name", ["data", "execution", "archives", "metrics", "database"])
+def test_each_full_disk_is_named_by_itself(
+    name: str, alive: Market, directories: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories["database"] = tmp_path
+    (tmp_path / "shadowprice.sqlite3").touch()
+    monkeypatch.setitem(connection.settings_dict, "NAME", str(tmp_path / "shadowprice.sqlite3"))
+    usage = shutil.disk_usage
+
+    def usage_of(directory: Path) -> Any:
+        found = usage(directory)
+        return found._replace(free=0) if directory == directories[name] else found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", usage_of)
+        assert problems() == {"disk": f"less than 200 MB left on the disk of: {name}"}
+    assert problems() == {}
+
+
+def test_a_full_disk_of_a_worker_on_another_host_is_named_until_it_has_space_again(
+    alive: Market, settings: LazySettings, directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as of_worker:
+        of_worker.setattr(disks, "full", lambda: ["archives"])
+        signs.name_full_disks()
+    assert problems() == {"disk": "less than 200 MB left on the disk of: archives of a worker"}
+    settings.METRICS_TOKEN = "of the scrape"
+    metrics = Client().get("/metrics", headers={"Authorization": "Bearer of the scrape"}).text
+    assert 'shadowprice_sign_age_seconds{worker="embedded@localhost"}' in metrics
+    assert "full disk" not in metrics
+    older(signs.LOST_S + 1, name="full disk: archives")
+    assert problems() == {}
+
+
+def test_rows_of_workers_that_were_lost_long_ago_are_deleted(alive: Market) -> None:
+    for name in ("worker-7d9f@shadowprice", "worker-8e0a@shadowprice"):
+        signs.give(name, ["celery"])
+    older(signs.FORGET_S + 1, name="worker-7d9f@shadowprice")
+    signs.forget()
+    left = WorkerSign.objects.filter(name__startswith="worker").values_list("name", flat=True)
+    assert list(left) == ["worker-8e0a@shadowprice"]
 
 
 @pytest.mark.parametrize("stored", ["sign", "event"])

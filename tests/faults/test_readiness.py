@@ -1,13 +1,15 @@
 """Readiness and metrics of a larger installation, while its parts hang, die and return."""
 
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg2
 import pytest
 import requests
 
-from tests.faults.installation import shell, start_beat, start_web, start_worker_of_everything
+from tests.faults.installation import read, shell, start_beat, start_web, start_worker_of_everything
 from tests.processes import Server, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
@@ -57,3 +59,29 @@ def test_readiness_names_a_hung_broker_and_a_dead_worker_and_forgets_them_when_t
     finally:
         for process in (worker, beat, web):
             process.end()
+
+
+CHECKS: Final = """
+import json
+from auctions.runtime import health
+print(json.dumps(health.checks()))
+"""
+
+
+def test_a_database_that_can_write_no_more_is_named_though_it_is_on_another_host(env: dict[str, str]) -> None:
+    assert read(CHECKS, env)["database"] == ""
+    name = env["DATABASE_URL"].rpartition("/")[2]
+    with closing(psycopg2.connect(env["DATABASE_URL"])) as connection:
+        connection.autocommit = True
+        # As a disk that has no more space.
+        connection.cursor().execute(f"ALTER DATABASE {name} SET temp_file_limit = '64kB'")
+    found = read(CHECKS, env)
+    assert found["database"] == "the database cannot write: its disk is full, or temp_file_limit below 1 MB"
+    assert found["disk"] == ""
+
+
+def test_the_disk_of_a_database_on_this_host_is_looked_at(env: dict[str, str]) -> None:
+    found = read(CHECKS, env | {"SHADOWPRICE_LEAST_FREE_MB": "999999999"})
+    assert found["database"] == ""
+    assert found["disk"].startswith("less than 1e+09 MB left on the disk of: data, ")
+    assert found["disk"].endswith(", database")
