@@ -19,6 +19,7 @@ def set_budget(team: Team, *, period: BudgetKind, amount: int) -> Budget:
     A period that is not stored yet begins with the next decision or grant, so a first budget holds at once.
     """
     with transaction.atomic():
+        Team.objects.select_for_update(no_key=True).get(pk=team.pk)  # a first budget has no row that could be locked
         budget = Budget.objects.select_for_update(no_key=True).filter(team=team).first()
         before = (None, None) if budget is None else (budget.get_period_display(), in_words(budget.amount))
         if budget is None:
