@@ -37,6 +37,10 @@ ARCHIVED_AT_ONCE: Final = 1000
 ARCHIVING_S: Final = 20.0
 """Time after which no further piece of a market is begun, seconds."""
 
+WAKE_UP_S: Final = 60.0
+"""Time after which a wake-up that no worker has taken is dropped: one comes every two seconds while a worker stays with
+a market, and each would keep a worker for half a second. The sweep finds the bids, whatever is dropped."""
+
 log = logging.getLogger(__name__)
 tracing.watch_tasks()
 
@@ -64,7 +68,7 @@ def limit_task(task_id: str = "", task: Any = None, **_: object) -> None:
     logs.begin(task=getattr(task, "name", ""), task_id=task_id)
 
 
-@shared_task
+@shared_task(expires=WAKE_UP_S)
 def decide_market(market_id: int) -> int:
     """Decide the bids of one market while they keep coming; return how many were processed."""
     with errors_logged(f"deciding bids of market {market_id}"):
