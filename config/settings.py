@@ -177,6 +177,9 @@ MIDDLEWARE = [
 ]
 TRACES = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "TRACES_ENDPOINT"))
 """Whether spans are sent to a receiver; the names of OpenTelemetry's variables are those of all its programs."""
+if "OTEL_EXPORTER_OTLP_HEADERS_FILE" in os.environ:  # OpenTelemetry, here and in child processes, reads no file
+    os.environ["OTEL_EXPORTER_OTLP_HEADERS"] = secret("OTEL_EXPORTER_OTLP_HEADERS")
+    del os.environ["OTEL_EXPORTER_OTLP_HEADERS_FILE"]
 if TRACES:
     MIDDLEWARE.insert(MIDDLEWARE.index("web.logs.name_requests") + 1, "web.tracing.trace_requests")
 

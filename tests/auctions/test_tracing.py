@@ -174,13 +174,13 @@ def test_missing_packages_are_named_at_the_start(tmp_path: Path) -> None:
 
 @pytest.fixture
 def receiver() -> Iterator[tuple[str, list[Any]]]:
-    """The address of a receiver of OTLP over HTTP, and the spans that it was sent."""
+    """The address of a receiver of OTLP over HTTP, and the spans that it was sent with the key that it expects."""
     spans: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
-            assert self.path == "/v1/traces"
+            assert (self.path, self.headers["api-key"]) == ("/v1/traces", "of the receiver")
             for resource in ExportTraceServiceRequest.FromString(content).resource_spans:
                 for scope in resource.scope_spans:
                     spans.extend(scope.spans)
@@ -206,7 +206,14 @@ def test_a_server_sends_the_trace_of_a_bid_from_both_of_its_processes(
     tmp_path: Path, shared: Path, receiver: tuple[str, list[Any]]
 ) -> None:
     address, spans = receiver
-    env = python_env(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=address, DJANGO_SETTINGS_MODULE="tests.settings")
+    key = tmp_path / "otlp-headers"
+    key.write_text("api-key=of the receiver\n")
+    env = python_env(
+        tmp_path,
+        OTEL_EXPORTER_OTLP_ENDPOINT=address,
+        OTEL_EXPORTER_OTLP_HEADERS_FILE=str(key),
+        DJANGO_SETTINGS_MODULE="tests.settings",
+    )
     make_tables(env, shared=shared)
     token, port = crowd.call("prepare", "dps", env=env)[0], free_port()
     web = start_web(port, env, tmp_path / "web.log")
