@@ -14,6 +14,7 @@ what they freed was sold again. The sum of all standalone values alone is also a
 `renew` takes the smaller of the two; the proof is in `scheduling.best_response.dual_bound`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from time import perf_counter, thread_time
@@ -27,7 +28,7 @@ from auctions.domain.announcements import announce
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.totals import VALUE_KEPT
-from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
+from auctions.models import Bid, BidState, BoundKind, Certificate, DecisionRecord, Market, SlotPrice
 from auctions.readings.market_readings import kept_prices
 from auctions.state.market_snapshot import MarketSnapshot, market_snapshot, one_version
 from cluster.clock import now
@@ -46,6 +47,24 @@ PAUSE_FACTOR: Final = 39
 """After a renewal of t seconds the next one waits 39 t seconds: certificates use 1/40 of a core for each market."""
 
 
+BIDS_AT_ONCE: Final = 256
+"""Number of bids that are read in one query for their terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """The columns of a decision that a renewal reads; the bid itself is read only if its term is computed."""
+
+    bid: int
+    slot: int
+    """First slot on sale when it was decided."""
+    first: int
+    """First slot that the bid could use: the first one on sale when it was first decided."""
+    standalone_value: float
+    comparable: bool
+    """Whether its term may be computed: the inventory and the policy are those in force, and it did all its work."""
+
+
 @dataclass(frozen=True)
 class _Inputs:
     """The input of one renewal, read from one version of the market."""
@@ -54,7 +73,7 @@ class _Inputs:
     moment: MarketTime
     snapshot: InventorySnapshot
     policy: Policy
-    decisions: list[DecisionRecord]
+    decisions: list[_Decided]
     """Decisions whose terms may still change, in order."""
     welfare: float
     """Welfare of all decided bids."""
@@ -139,8 +158,8 @@ def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
     if book.policy.objective is not Objective.WELFARE:
         return None
     records = DecisionRecord.objects.filter(bid__market=market)
-    decisions = list(records.order_by("version", "pk").select_related("bid", "policy")[row.settled_bids :])
-    start = min([moment.now, *(_first_slot(d) for d in decisions)])
+    decisions = _decisions(market, book.policy, since=row.settled_bids)
+    start = min([moment.now, *(decision.first for decision in decisions)])
     gone = min(moment.now, market.slot + 1)
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
     return _Inputs(
@@ -169,33 +188,70 @@ def _value_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | 
     return total
 
 
-def _first_slot(decision: DecisionRecord) -> int:
-    """Return the first slot that a bid could use: the first one on sale when it was first decided."""
-    return decision.slot if decision.stood_from is None else decision.stood_from
+def _decisions(market: Market, policy: Policy, *, since: int) -> list[_Decided]:
+    """Return a market's decisions in order, without the first `since`."""
+    columns = ("bid_id", "slot", "stood_from", "standalone_value", "inventory_version", "policy__name")
+    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version", "pk")
+    found = rows.values_list(*columns, "bid__seal_id", "bid__state", "bid__ended_slot")[since:]
+    return [
+        _Decided(
+            bid=bid,
+            slot=slot,
+            first=slot if stood_from is None else stood_from,
+            standalone_value=value,
+            comparable=inventory == market.inventory_version
+            and name == policy.name
+            and seal is None
+            and not (state == BidState.COMPLETED and ended is not None),
+        )
+        for bid, slot, stood_from, value, inventory, name, seal, state, ended in found
+    ]
 
 
 def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
     snapshot, policy = inputs.snapshot, inputs.policy
     horizon = snapshot.horizon
     values = [decision.standalone_value for decision in inputs.decisions]
-    loose = [False] * len(values)
+    loose = [not decision.comparable for decision in inputs.decisions]
+    chosen = []
+    for i, decision in enumerate(inputs.decisions):
+        if decision.slot + horizon - decision.first > LONGEST_WINDOW * horizon:
+            loose[i] = True
+        elif decision.comparable and values[i] > 0:
+            loose[i] = True  # until its term is computed
+            chosen.append(i)
+    chosen.sort(key=lambda i: inputs.decisions[i].first)
     posted: Terms | None = None
     end = 0
-    for i, decision in sorted(enumerate(inputs.decisions), key=lambda numbered: _first_slot(numbered[1])):
-        first, last = _first_slot(decision), decision.slot + horizon
-        exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
-        exact = exact and decision.policy.name == policy.name and decision.bid.seal_id is None
-        exact = exact and last - first <= LONGEST_WINDOW * horizon and not decision.bid.completed_early
-        if exact and values[i] > 0:
-            if posted is None or last > end:
-                # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
-                end = last + horizon // 8
-                posted = policy.at_prices(snapshot.inventory, inputs.prices(first, end), start=first)
-            core = CoreBid.from_json(decision.bid.core_bid)
-            if posted is not None:
-                values[i] = min(values[i], posted.term(core, first=first, end=last))
-        loose[i] = not exact
+    for i, core in _with_bids(chosen, inputs):
+        if thread_time() >= deadline:
+            break
+        decision = inputs.decisions[i]
+        first, last = decision.first, decision.slot + horizon
+        if posted is None or last > end:
+            # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
+            end = last + horizon // 8
+            posted = policy.at_prices(snapshot.inventory, inputs.prices(first, end), start=first)
+        if posted is not None:
+            values[i] = min(values[i], posted.term(core, first=first, end=last))
+        loose[i] = False
     return _Terms(values=values, loose=loose)
+
+
+def _with_bids(chosen: list[int], inputs: _Inputs) -> Iterator[tuple[int, CoreBid]]:
+    """Yield the chosen decisions' positions with the bids, read in parts; a bid that was archived meanwhile is missing.
+
+    No transaction is open: what a bid says for one version of the inventory never changes.
+    """
+    version = inputs.market.inventory_version
+    for start in range(0, len(chosen), BIDS_AT_ONCE):
+        part = chosen[start : start + BIDS_AT_ONCE]
+        numbers = [inputs.decisions[i].bid for i in part]
+        bids = Bid.objects.filter(pk__in=numbers, inventory_version=version, seal=None)
+        cores = dict(bids.order_by().values_list("pk", "core_bid"))
+        for i in part:
+            if (core := cores.get(inputs.decisions[i].bid)) is not None:
+                yield i, CoreBid.from_json(core)
 
 
 def _capacity_term(row: Certificate, inputs: _Inputs) -> float:

@@ -199,6 +199,21 @@ def test_bids_that_were_decided_under_another_policy_count_with_their_standalone
     assert (row.decided, row.loose) == (2, 1)
 
 
+@pytest.mark.django_db
+def test_bids_that_are_read_one_by_one_give_the_same_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    market = make_market(make_cluster(servers=4, units=4, horizon=20))
+    for i in range(7):
+        submit(market, make_user(f"owner-{i}"), 100.0, epochs=1 + i % 3)
+    decision_queue.process_pending(market.pk)
+    at_once = certificates.renew(market.pk, budget_s=60.0)
+    Certificate.objects.all().delete()
+    monkeypatch.setattr(certificates, "BIDS_AT_ONCE", 1)
+    one_by_one = certificates.renew(market.pk, budget_s=60.0)
+    assert at_once is not None
+    assert one_by_one is not None
+    assert (one_by_one.posted_price, one_by_one.loose) == (at_once.posted_price, 0)
+
+
 @pytest.mark.thorough
 @pytest.mark.django_db
 def test_a_sweep_has_time_for_every_bid_of_a_demo() -> None:
