@@ -22,10 +22,12 @@ from tests.scheduling.twins import planner_slow
 
 MEDIAN_MS = {Architecture.PS: 12.0, Architecture.RING: 10.0}
 P95_MS = 50.0
-EVENT_MS, CROWDED_MS = 15.0, 150.0
-"""One replanning: any in a run, and with `CROWD` jobs waiting."""
+EVENT_MS, BURST_MS, CROWDED_MS = 15.0, 50.0, 150.0
+"""One replanning: any in a run, any where all jobs of a run arrive in one slot, and with `CROWD` jobs waiting."""
 CROWD = 200
 RUN_SECONDS = 2.0
+OVER_SLOTS = (150, 50, 1)
+"""Slots over which the jobs of a run arrive."""
 LAMBDA = 10.0
 HORIZON = 300
 HEADER = f"{'median':>8} {'p95':>8} {'max':>8}"
@@ -105,26 +107,28 @@ def _prices(lambda_: float, bids: Sequence[Bid], ledger: Ledger) -> ConsumptionP
 
 
 def run_table(architecture: Architecture, *, seed: int) -> Iterator[str]:
-    """The paper's run of 100 jobs, rolling: decisions, replannings, and the whole."""
-    load = draw(replace(_setting(architecture, jobs=100), slots=150), np.random.default_rng(seed))
-    run = Simulation(WeightedCompletion(), RunningBook(Ledger(load.inventory, start=0, slots=HORIZON)))
-    decided, events = [], []
-    began = time.thread_time()
-    for bid in load.bids:
-        events += _advance(run, bid.arrival)
-        start = time.thread_time()
-        run.arrive(bid)
-        decided.append(1e3 * (time.thread_time() - start))
-    while run.book.jobs and run.book.now < 20 * HORIZON:
-        events += _advance(run, run.book.now + 1)
-    total = time.thread_time() - began
-    yield f"\na run of 100 jobs, {architecture}, rolling over {HORIZON} slots: ms of one core"
-    yield f"{'':>40} {HEADER}"
-    for name, taken in (("a decision, others planned again", decided), ("a slot passing while jobs wait", events)):
-        kept = _verdict(max(taken) <= EVENT_MS)
-        yield f"{name:>40} {Sample(taken)}  max <= {EVENT_MS:g}: {kept}"
-    limit = f"<= {1e3 * RUN_SECONDS:g}: {_verdict(total <= RUN_SECONDS)}"
-    yield f"{'the whole run':>40} {1e3 * total:8.0f}  {limit}; {len(run.done)} jobs complete"
+    """Runs of 100 jobs that arrive over some slots: decisions, replannings, and the whole."""
+    for slots in OVER_SLOTS:
+        load = draw(replace(_setting(architecture, jobs=100), slots=slots), np.random.default_rng(seed))
+        run = Simulation(WeightedCompletion(), RunningBook(Ledger(load.inventory, start=0, slots=HORIZON)))
+        decided, events, most = [], [], 0
+        began = time.thread_time()
+        for bid in load.bids:
+            events += _advance(run, bid.arrival)
+            start = time.thread_time()
+            run.arrive(bid)
+            decided.append(1e3 * (time.thread_time() - start))
+            most = max(most, _waiting(run.book))
+        while run.book.jobs and run.book.now < 20 * HORIZON:
+            events += _advance(run, run.book.now + 1)
+        total = time.thread_time() - began
+        yield f"\n100 jobs over {slots} slots, {architecture}, at most {most} in line: ms of one core"
+        yield f"{'':>40} {HEADER}"
+        limit_ms = BURST_MS if slots == 1 else EVENT_MS
+        for name, taken in (("a decision, others planned again", decided), ("a slot passing while jobs wait", events)):
+            yield f"{name:>40} {Sample(taken)}  max <= {limit_ms:g}: {_verdict(max(taken, default=0.0) <= limit_ms)}"
+        limit = f"<= {1e3 * RUN_SECONDS:g}: {_verdict(total <= RUN_SECONDS)}  " if slots == OVER_SLOTS[0] else ""
+        yield f"{'the whole run':>40} {1e3 * total:8.0f}  {limit}{len(run.done)} jobs complete"
 
 
 def _advance(run: Simulation, until: int) -> list[float]:

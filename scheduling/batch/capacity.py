@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.compiled import inlined, inner, kernel
+from scheduling.batch.compiled import borrowing, inlined, kernel
 from scheduling.batch.options import MachineTypes, fit
 from scheduling.best_response.rigid.compiled import Counts, copy, greatest
 from scheduling.model.types import Ints
@@ -28,7 +28,8 @@ class CapacityTables(NamedTuple):
     free: Ints
     """T x S x R."""
     room: Counts
-    """Machines that fit in a slot, M x T x S, clipped; computed for the first slots only."""
+    """Machines that fit in a slot, M x T x S, clipped. Like the other tables it has contents for the first slots
+    only."""
     sums: Counts
     """First slot at which fewer than n fit all servers together in a window from slot t on, M x (N + 1) x T."""
     largest: Counts
@@ -42,7 +43,7 @@ class CapacityTables(NamedTuple):
     touched: Ints
     """Last step at which a slot from t on changed, T."""
     clock: Ints
-    """The current step, and the number of slots computed in `room`."""
+    """The current step, and the number of slots that the tables have contents for."""
     window: Counts
     """Scratch array, S."""
 
@@ -51,8 +52,9 @@ def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables
     """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept and modified."""
     machines, (slots, servers, _) = len(types.demand), free.shape
     tabled = min(most, TABLED) + 1
-    sums, largest = np.full((2, machines, tabled, slots), FAR, np.int32)
-    total, until = np.zeros((2, machines, slots), np.int64)
+    # Nothing is written to slots that no answer needs: of a long horizon, these are most.
+    sums, largest = np.empty((2, machines, tabled, slots), np.int32)
+    total, seen, until = np.empty((3, machines, slots), np.int64)
     return CapacityTables(
         types=types,
         free=free,
@@ -60,9 +62,9 @@ def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables
         sums=sums,
         largest=largest,
         total=total,
-        seen=np.full((machines, slots), -1, np.int64),
+        seen=seen,
         until=until,
-        touched=np.zeros(slots, np.int64),
+        touched=np.empty(slots, np.int64),
         clock=np.zeros(2, np.int64),
         window=np.empty(servers, np.int32),
     )
@@ -78,31 +80,47 @@ def release(free: Ints, demand: Ints, held: Ints) -> None:
                 free[t, s, r] += count * demand[m, r]
 
 
-@inner
+@kernel
+def end_of_room(free: Ints, demand: Ints, start: int) -> int:
+    """Return the end of the longest window from slot `start` on in which one server has room for a machine.
+
+    `free` is T x S x R, `demand` M x R; the end is `start` if there is no room in that slot.
+    """
+    end = start
+    for s in range(free.shape[1]):
+        for m in range(len(demand)):
+            t = start
+            while t < len(free) and fit(free[t, s], demand[m]) > 0:
+                t += 1
+            end = max(end, t)
+    return end
+
+
+@borrowing
 def build_until(tables: CapacityTables, end: int) -> None:
-    """Compute `room` for the slots before `end`; the number of slots doubles each time, so early answers stay cheap."""
+    """Fill the tables for the slots before `end`; the number of slots doubles each time, so early answers stay
+    cheap."""
     built = tables.clock[1]
     if end <= built:
         return
     goal = min(len(tables.free), max(end, 2 * built, FIRST_BUILT))
-    machines, resources = tables.types.demand.shape
-    servers = tables.free.shape[1]
-    same = np.zeros(servers, np.bool_)
+    machines = len(tables.room)
+    for m in range(machines):
+        for t in range(built, goal):
+            tables.total[m, t], tables.seen[m, t], tables.until[m, t] = 0, -1, 0
+        for n in range(tables.sums.shape[1]):
+            for t in range(built, goal):
+                tables.sums[m, n, t] = tables.largest[m, n, t] = FAR
     for t in range(built, goal):
-        for s in range(servers):
-            same[s] = t > 0
-            for r in range(resources):
-                same[s] = same[s] and tables.free[t, s, r] == tables.free[t - 1, s, r]
-        for m in range(machines):
-            demand, total = tables.types.demand[m], 0
-            for s in range(servers):
-                most = tables.room[m, t - 1, s] if same[s] else fit(tables.free[t, s], demand)
+        for s in range(tables.free.shape[1]):
+            same = t > 0 and _same(tables, s, t)
+            for m in range(machines):
+                most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
                 tables.room[m, t, s] = most
-                total += most
-            tables.total[m, t] = total
+                tables.total[m, t] += most
     tables.clock[0] += 1
     tables.clock[1] = goal
-    tables.touched[:] = tables.clock[0]
+    tables.touched[:goal] = tables.clock[0]
 
 
 @inlined
@@ -128,22 +146,24 @@ def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
 @inlined
 def refill(tables: CapacityTables, s: int, start: int, end: int) -> None:
     """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
-    machines, resources = tables.types.demand.shape
-    same = np.zeros(end - start, np.bool_)
-    for t in range(start + 1, end):
-        same[t - start] = True
-        for r in range(resources):
-            same[t - start] = same[t - start] and tables.free[t, s, r] == tables.free[t - 1, s, r]
-    for m in range(machines):
-        most = 0
-        for t in range(start, end):
-            if not same[t - start]:
-                most = fit(tables.free[t, s], tables.types.demand[m])
+    for t in range(start, end):
+        same = t > start and _same(tables, s, t)
+        for m in range(len(tables.room)):
+            most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
             tables.total[m, t] += most - tables.room[m, t, s]
             tables.room[m, t, s] = most
 
 
-@inner
+@borrowing
+def _same(tables: CapacityTables, s: int, t: int) -> bool:
+    """Return whether as much of a server is free in slot t as in the slot before."""
+    same = True
+    for r in range(tables.free.shape[2]):
+        same &= tables.free[t, s, r] == tables.free[t - 1, s, r]
+    return same
+
+
+@borrowing
 def hold(tables: CapacityTables, s: int, start: int, end: int, m: int, count: int) -> None:
     """Hold machines on a server in slots [start, end); `refill` and `mark_changed` have to follow."""
     for t in range(start, end):
@@ -151,7 +171,7 @@ def hold(tables: CapacityTables, s: int, start: int, end: int, m: int, count: in
             tables.free[t, s, r] -= count * tables.types.demand[m, r]
 
 
-@inner
+@borrowing
 def mark_changed(tables: CapacityTables, end: int) -> None:
     """Note that slots before `end` changed."""
     tables.clock[0] += 1
@@ -175,7 +195,7 @@ def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
     return bool(tables.sums[m, row, start] >= end)
 
 
-@inner
+@borrowing
 def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit one server in slots [start, end)."""
     row = min(n, tables.largest.shape[1] - 1)
@@ -200,12 +220,12 @@ def _rule_out(tables: CapacityTables, m: int, n: int, start: int) -> None:
             largest[a] = min(largest[a], max(a, first))
 
 
-@inner
+@borrowing
 def _is_old(tables: CapacityTables, m: int, start: int, end: int) -> bool:
     return bool(tables.seen[m, start] < tables.touched[start] or tables.until[m, start] < end)
 
 
-@inner
+@borrowing
 def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
     """Recompute `sums` and `largest` of one machine type for windows that start in slot `start` and end by `end`."""
     window = tables.window
@@ -228,7 +248,7 @@ def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
     tables.until[m, start] = until
 
 
-@inner
+@borrowing
 def narrow(window: Counts, room: Counts) -> tuple[int, int]:
     """Keep the smaller count of each server in `window`; return the sum and the maximum."""
     total, top = 0, np.int32(0)

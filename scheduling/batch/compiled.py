@@ -6,4 +6,4 @@ from scheduling.best_response import rigid
 from scheduling.solvers.numba_tools import Compiler
 
 _COMPILER = Compiler(Path(__file__).parent, *map(Path, rigid.__path__))
-kernel, inner, inlined = _COMPILER.kernel, _COMPILER.inner, _COMPILER.inlined
+kernel, borrowing, inlined = _COMPILER.kernel, _COMPILER.borrowing, _COMPILER.inlined

@@ -20,7 +20,7 @@ from scheduling.batch.capacity import (
     mark_changed,
     refill,
 )
-from scheduling.batch.compiled import inlined, inner, kernel
+from scheduling.batch.compiled import borrowing, inlined, kernel
 from scheduling.batch.options import Options
 from scheduling.best_response.rigid.compiled import Counts
 from scheduling.model.types import Ints
@@ -135,7 +135,7 @@ def _has_room(tables: CapacityTables, t: int) -> bool:
     return room
 
 
-@inner
+@borrowing
 def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: BatchPlan) -> int:
     """Place one job with its earliest completion and return it; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
@@ -149,30 +149,36 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
         now = min(now, complete[i])
     while now <= within.end:
         build_until(tables, int(now))  # converted to int: the constant FAR would cause a second compilation
+        built = tables.clock[1]
         later = FAR
         for i in range(low, high):
             if complete[i] == now:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
-                complete[i] = _next(bounds, now - d, latest, d)
+                complete[i] = _next(bounds, built, now - d, latest, d)
                 if complete[i] == now:
                     if _try(tables, batch, j, i, now - d, within, out):
                         _commit(tables, j, out)
                         return int(now)
-                    complete[i] = _next(bounds, now - d + 1, latest, d)
+                    complete[i] = _next(bounds, built, now - d + 1, latest, d)
             later = min(later, complete[i])
         now = later
     return int(now)
 
 
-@inner
-def _next(bounds: Counts, start: int, latest: int, duration: int) -> int:
-    """Return the completion at the first start, from `start` to `latest`, for which the workers of a group may fit."""
-    for a in range(start, min(latest, len(bounds) - duration) + 1):
+@borrowing
+def _next(bounds: Counts, built: int, start: int, latest: int, duration: int) -> int:
+    """Return the completion at the first start, from `start` to `latest`, for which the workers of a group may fit.
+
+    Nothing is known of starts from slot `built` on.
+    """
+    last = min(latest, len(bounds) - duration)
+    for a in range(start, min(last + 1, built)):
         if bounds[a] >= a + duration:
             return int(a + duration)
-    return FAR
+    after = max(start, built)
+    return int(after + duration) if after <= last else FAR
 
 
 @inlined
@@ -224,7 +230,7 @@ def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, s
     return fits_all(tables, m, n, start, end)
 
 
-@inner
+@borrowing
 def _host(
     tables: CapacityTables, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, last: bool, room: Counts
 ) -> tuple[int, int, int]:
@@ -268,7 +274,7 @@ def _pss_throughout(tables: CapacityTables, p: int, h: int, start: int, end: int
     return most
 
 
-@inner
+@borrowing
 def _fits(tables: CapacityTables, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
     """Return whether `near` workers and `pss` PSs fit one server throughout, for every resource."""
     demand = tables.types.demand

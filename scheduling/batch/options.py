@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.compiled import inlined, inner, kernel
+from scheduling.batch.compiled import borrowing, inlined, kernel
 from scheduling.best_response.rigid.compiled import Counts, Flags, greatest
 from scheduling.model.types import Ints
 
@@ -137,7 +137,7 @@ def _grouped(keys: Ints, types: MachineTypes, lengths: Counts, longest: int, rin
     return o
 
 
-@inner
+@borrowing
 def fit(free: Ints, demand: Ints) -> int:
     """Return how many machines of this demand fit the free units."""
     most = 1 << 24

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.batch.capacity import CapacityTables, make_tables, release
+from scheduling.batch.capacity import CapacityTables, end_of_room, make_tables, release
 from scheduling.batch.kernel import Batch, BatchPlan, plan
 from scheduling.batch.option_pool import OptionPool, PoolRow
 from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
@@ -162,10 +162,16 @@ def _plan(
         return Placed({}, _nothing(0, free.shape[1]), ledger.start)
     cluster = _cluster_of(ledger)
     start = ledger.start
-    batch, most = cluster.batch(bids, start)
     within = np.array(spans, np.int64)
     out = _nothing(len(bids), free.shape[1])
     later = UNLIMITED if later is None else later
+    if later == 0:
+        # Jobs start in the first slot or not at all, so slots after the last one that such a job can use do not count.
+        end = end_of_room(free, cluster.types.demand[: len(ledger.inventory.workers)], within[0, 0])
+        if end == within[0, 0]:
+            return Placed({}, out, start)
+        free, within = free[:end], np.minimum(within, end)
+    batch, most = cluster.batch(bids, start)
     base = None if search is None else make_tables(cluster.types, free.copy(), most=most)
     tables = make_tables(cluster.types, free, most=most)
     plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, out)
@@ -213,6 +219,7 @@ def warm_up() -> None:
     ledger, bid = smallest_problem()
     bids = [bid, replace(bid, id="ring", architecture=Architecture.RING)]
     plan_batch(bids, ledger, [(0, ledger.end)], search=Search(jobs=2, effort=1))
+    plan_batch(bids, ledger, [(0, ledger.end)], later=0)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.batch.capacity import FAR, CapacityTables, restore
-from scheduling.batch.compiled import inlined, inner, kernel
+from scheduling.batch.compiled import borrowing, inlined, kernel
 from scheduling.batch.kernel import Batch, BatchPlan, Within, place
 from scheduling.best_response.rigid.compiled import Flags
 from scheduling.model.types import Floats, Ints
@@ -73,7 +73,7 @@ def improve(
     return _total(tables, base, batch, terms, draft, np.inf, out)
 
 
-@inner
+@borrowing
 def _copy(draft: Draft, into: Draft) -> None:
     """Copy a draft; assigning to slices would take a second longer to compile."""
     for q in range(len(draft.turns)):
@@ -150,7 +150,7 @@ def _other_turn(
     return best
 
 
-@inner
+@borrowing
 def _move(turns: Ints, q: int, p: int, swap: bool) -> None:
     """Move the job of turn q to turn p; `swap`: and the other way round."""
     j = turns[q]
@@ -163,7 +163,7 @@ def _move(turns: Ints, q: int, p: int, swap: bool) -> None:
     turns[p] = j
 
 
-@inner
+@borrowing
 def _total(
     tables: CapacityTables,
     base: CapacityTables,

@@ -5,9 +5,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.runtime import nrt
 
 from scheduling.batch import capacity, planner
 from scheduling.batch import kernel as batch_kernel
@@ -20,7 +22,7 @@ from scheduling.batch.planner import Search, plan_alone, plan_batch, plan_idle, 
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
 from scheduling.book.ledger import Ledger
-from scheduling.kernels import warm_up
+from scheduling.kernels import PLANNER, warm_up
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.progress import work_done
@@ -328,6 +330,21 @@ def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list
     for table in (tables.sums, tables.largest):
         assert table[0, 1:3, :2].tolist() == [[2, 2], [2, 2]]
     check_tables(tables, "by hand")
+
+
+def test_kernels_release_every_array_that_they_make_and_none_of_their_callers() -> None:
+    warm_up(PLANNER)
+    memory: Any = nrt
+    memory._nrt.memsys_enable_stats()
+    before = memory.rtsys.get_allocation_stats()
+    for case in range(20):
+        rng = np.random.default_rng([fresh_seed(), case])
+        ledger = a_ledger(rng)
+        plan_batch(a_batch(rng, ledger, "job"), ledger, doubling_windows(ledger), search=Search(jobs=8, effort=10**5))
+    after = memory.rtsys.get_allocation_stats()
+    memory._nrt.memsys_disable_stats()
+    assert after.mi_alloc > before.mi_alloc
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free
 
 
 def compiled() -> dict[str, int]:

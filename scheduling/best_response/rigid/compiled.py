@@ -23,16 +23,17 @@ MACHINES = 1 << 24
 
 _COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
 kernel, inner, inlined = _COMPILER.kernel, _COMPILER.inner, _COMPILER.inlined
+borrowing = _COMPILER.borrowing
 
 
-@inner
+@borrowing
 def copy(source: Counts, into: Counts) -> None:
     """Copy a row; assigning to a slice would take seconds longer to compile."""
     for i in range(len(source)):
         into[i] = source[i]
 
 
-@inner
+@borrowing
 def greatest(numbers: NDArray[Any]) -> int:
     """Return the greatest of some numbers, 0 if there are none; numpy's function takes longer to compile."""
     most = 0
@@ -41,7 +42,7 @@ def greatest(numbers: NDArray[Any]) -> int:
     return most
 
 
-@inner
+@borrowing
 def sift(heap: Counts, size: int, at: int, key: Ints) -> None:
     """Restore the heap order of servers by (key, index) below position `at`."""
     item = heap[at]
@@ -62,7 +63,7 @@ def sift(heap: Counts, size: int, at: int, key: Ints) -> None:
     heap[at] = item
 
 
-@inner
+@borrowing
 def make_heap(heap: Counts, key: Ints, room: Counts) -> int:
     """Collect the servers with room into a heap by (key, index); return their number."""
     size = 0
