@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduling.best_response.elastic.compiled import Counts, copy, inner, kernel
+from scheduling.best_response.elastic.compiled import Counts, borrowing, copy, kernel
 from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.model.types import Ints
 
@@ -38,7 +38,7 @@ def allocate(cheapest: CheapestServers, usable: Ints, counts: Counts) -> tuple[I
     return rows[:size].copy(), cost
 
 
-@inner
+@borrowing
 def _place(cheapest: CheapestServers, usable: Ints, t: int, left: int, into: Ints) -> float:
     cost = 0.0
     for i in range(cheapest.size[t]):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.elastic.compiled import Counts, Flags, inner
+from scheduling.best_response.elastic.compiled import Counts, Flags, borrowing, inner
 from scheduling.best_response.elastic.curves import Curves, segment
 from scheduling.best_response.elastic.relaxed import FAR, is_level
 from scheduling.model.types import Ints
@@ -43,7 +43,7 @@ def make_base(curves: Curves, wanted: int, first: int, end: int, taken: Counts, 
     return Base(first, end, counts, int(cost), int(rest), rise, run)
 
 
-@inner
+@borrowing
 def reduced(curves: Curves, base: Base, t: int, step: int) -> int:
     """Return the reduced cost of `step` more workers in slot t; FAR if that is impossible."""
     n = base.counts[t] + step
@@ -52,7 +52,7 @@ def reduced(curves: Curves, base: Base, t: int, step: int) -> int:
     return int(base.run * (curves.cost[t, n] - curves.cost[t, base.counts[t]]) - base.rise * step)
 
 
-@inner
+@borrowing
 def cheapest_step(curves: Curves, base: Base, step: int, busy: Flags) -> tuple[int, int]:
     """Return the least reduced cost of `step` more workers in a slot that is not busy, and the first such slot."""
     price, slot = FAR, -1

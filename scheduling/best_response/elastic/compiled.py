@@ -15,9 +15,10 @@ Flags = NDArray[np.bool_]
 
 _COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
 kernel, inner, inlined = _COMPILER.kernel, _COMPILER.inner, _COMPILER.inlined
+borrowing = _COMPILER.borrowing
 
 
-@inner
+@borrowing
 def sort_by(key: NDArray[Any], items: NDArray[Any]) -> None:
     """Sort whole numbers by (key[item], item) in place by Shell's method, which compiles quickly."""
     gap = len(items) // 2
@@ -34,7 +35,7 @@ def sort_by(key: NDArray[Any], items: NDArray[Any]) -> None:
         gap //= 2
 
 
-@inner
+@borrowing
 def copy(source: NDArray[Any], into: NDArray[Any]) -> None:
     """Copy a row; assigning to a slice would take seconds longer to compile."""
     for i in range(len(source)):

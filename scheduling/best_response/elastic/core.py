@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.elastic.base import Base, reduced
-from scheduling.best_response.elastic.compiled import Counts, copy, inner, sort_by
+from scheduling.best_response.elastic.compiled import Counts, borrowing, copy, inner, sort_by
 from scheduling.best_response.elastic.curves import Curves
 from scheduling.best_response.elastic.relaxed import FAR
 from scheduling.model.types import Ints
@@ -117,7 +117,7 @@ def _extend(cost: Ints, low: int, steps: Ints, prices: Ints, new_low: int, new_h
     return out, choice
 
 
-@inner
+@borrowing
 def _prune(cost: Ints, low: int, rest: int, distance: Ints, slack: int) -> tuple[int, int]:
     """Exclude sums that the relaxation cannot complete within `slack`; return the range that is left."""
     reach = len(distance) // 2

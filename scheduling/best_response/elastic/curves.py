@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.elastic.compiled import Counts, Flags, inner, kernel
+from scheduling.best_response.elastic.compiled import Counts, Flags, borrowing, kernel
 from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.model.types import Floats, Ints
 
@@ -105,7 +105,7 @@ def earliest(workers: CheapestServers, pss: CheapestServers, job: Job, relevant:
     return slots + 1
 
 
-@inner
+@borrowing
 def _room(cheapest: CheapestServers, usable: Ints, t: int, most: int) -> int:
     room = 0
     for i in range(cheapest.size[t]):
@@ -114,7 +114,7 @@ def _room(cheapest: CheapestServers, usable: Ints, t: int, most: int) -> int:
     return room
 
 
-@inner
+@borrowing
 def _fill(workers: CheapestServers, pss: CheapestServers, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
     n = _expand(workers, job, t, cost)
     k = _expand(pss, job, t, scratch[: job.pss[n] + 1])
@@ -127,7 +127,7 @@ def _fill(workers: CheapestServers, pss: CheapestServers, job: Job, t: int, cost
     return n
 
 
-@inner
+@borrowing
 def _expand(cheapest: CheapestServers, job: Job, t: int, cost: Ints) -> int:
     """Write the costs of 0, 1, ... machines, cheapest first, up to the row's length, the room or the limit."""
     n, total = 0, 0
@@ -150,7 +150,7 @@ def _expand(cheapest: CheapestServers, job: Job, t: int, cost: Ints) -> int:
     return n
 
 
-@inner
+@borrowing
 def _hull(cost: Ints, most: int, vertex: Counts) -> int:
     """Find the vertices of the greatest convex function below cost[0..most]; slopes between them rise strictly."""
     size = 1
@@ -166,14 +166,14 @@ def _hull(cost: Ints, most: int, vertex: Counts) -> int:
     return size
 
 
-@inner
+@borrowing
 def segment(curves: Curves, t: int, i: int) -> tuple[int, int]:
     """Return rise and run of the i-th piece of a hull; its slope is their quotient."""
     a, b = curves.vertex[t, i], curves.vertex[t, i + 1]
     return int(curves.cost[t, b] - curves.cost[t, a]), int(b - a)
 
 
-@inner
+@borrowing
 def pieces_below(curves: Curves, t: int, rise: int, run: int, low: int, high: int) -> int:
     """Return the number of pieces of a hull that are less steep than rise / run; it is in low..high."""
     while low < high:

@@ -106,8 +106,8 @@ def best_response(
     schedule is optimal at the rounded prices; its cost is then computed from the posted prices.
 
     The problem is a multiple-choice knapsack over slots. Convex hulls of the slots' cost curves bound the cost of every
-    completion, and the few completions that can be optimal are solved exactly (`close.py`). The hulls take O(T N), a
-    bound O(T log N), and the exact solution O(T N^2) at worst.
+    completion, and the few completions that can be optimal are solved exactly (`close.py`). The hulls take O(T N), all
+    bounds together O(T N log(T N)) at worst, and the exact solution of one completion O(T N^2) at worst.
 
     References
     ----------

@@ -6,8 +6,8 @@ all pieces less steep than a critical slope are taken, and part of the pieces of
 
 import numpy as np
 
-from scheduling.best_response.elastic.compiled import Counts, inner
-from scheduling.best_response.elastic.curves import Curves, Job, pieces_below, segment
+from scheduling.best_response.elastic.compiled import Counts, borrowing, inner
+from scheduling.best_response.elastic.curves import Curves, pieces_below, segment
 from scheduling.model.types import Ints
 
 FAR = 1 << 61
@@ -41,7 +41,7 @@ def relax(curves: Curves, wanted: int, first: int, end: int, taken: Counts) -> t
                 taken[t] = i + _is_level(curves, t, i, rise, run, high[t])
 
 
-@inner
+@borrowing
 def _pivot(curves: Curves, first: int, end: int, low: Counts, high: Counts) -> tuple[int, int]:
     """Return the middle piece of the slot that holds the median of the remaining pieces."""
     count = 0
@@ -55,7 +55,7 @@ def _pivot(curves: Curves, first: int, end: int, low: Counts, high: Counts) -> t
     return 0, 1
 
 
-@inner
+@borrowing
 def _is_level(curves: Curves, t: int, i: int, rise: int, run: int, high: int) -> int:
     """Return 1 if the i-th piece, which is not less steep than rise / run, has that slope, else 0."""
     if i >= high:
@@ -64,38 +64,64 @@ def _is_level(curves: Curves, t: int, i: int, rise: int, run: int, high: int) ->
     return int(up * run == rise * along)
 
 
-@inner
+@borrowing
 def is_level(curves: Curves, t: int, i: int, rise: int, run: int) -> bool:
     """Return whether the i-th piece of the hull has the slope rise / run."""
     return _is_level(curves, t, i, rise, run, curves.size[t] - 1) == 1
 
 
 @inner
-def raise_bounds(curves: Curves, job: Job, first: int, rise: int, run: int, bounds: Ints) -> None:
-    """Raise the lower bounds of the cost of completion at each slot 0..T to the Lagrangian bound of this slope."""
-    cost, left = 0, job.wanted
-    slope = rise / run
+def relaxed_costs(curves: Curves, wanted: int, first: int) -> Ints:
+    """Return the cost of the relaxation, rounded up, for each completion 0..T; FAR if the worker-slots do not fit.
+
+    The pieces that are taken are in a heap, the steepest one first. A later completion adds pieces, and of the steepest
+    ones, what is no longer needed is left out: it is never needed again. O(P log P) for P pieces of all hulls.
+    """
+    costs = np.full(len(curves.most) + 1, FAR)
+    pieces = 0
     for t in range(first, len(curves.most)):
-        i = pieces_below(curves, t, rise, run, 0, curves.size[t] - 1)
-        n = curves.vertex[t, i]
-        cost += curves.cost[t, n]
-        left -= n
-        if bounds[t + 1] < FAR:
-            if slope * left > 2.0 * job.limit:
-                bounds[t + 1] = FAR
-            elif slope * left > -0.5 * FAR:
-                # rise x left / run, rounded up: in two parts, because the product may not be a 64-bit integer.
-                more = rise // run * left - (-(rise % run) * left) // run
-                bounds[t + 1] = max(bounds[t + 1], cost + more)
+        pieces += curves.size[t] - 1
+    # A piece has at least one worker-slot, so at most one more than the worker-slots is in the heap.
+    rise, run = np.empty((2, min(pieces, wanted) + 1), np.int64)
+    size, cost, taken = 0, 0, 0
+    for t in range(first, len(curves.most)):
+        for i in range(curves.size[t] - 1):
+            up, along = segment(curves, t, i)
+            if taken >= wanted and up * run[0] >= rise[0] * along:
+                break
+            _push(rise, run, size, up, along)
+            size, cost, taken = size + 1, cost + up, taken + along
+            while taken - run[0] >= wanted:
+                cost, taken = cost - rise[0], taken - run[0]
+                size -= 1
+                _sift(rise, run, size, rise[size], run[size])
+        if taken >= wanted:
+            costs[t + 1] = cost - rise[0] * (taken - wanted) // run[0]
+    return costs
 
 
-@inner
-def starting_bounds(curves: Curves, job: Job, first: int) -> Ints:
-    """Return 0 for each completion 0..T by which the worker-slots fit, else FAR."""
-    bounds = np.full(len(curves.most) + 1, FAR)
-    total = 0
-    for t in range(first, len(curves.most)):
-        total += curves.most[t]
-        if total >= job.wanted:
-            bounds[t + 1] = 0
-    return bounds
+@borrowing
+def _push(rise: Ints, run: Ints, at: int, up: int, along: int) -> None:
+    """Add a piece to a heap of `at` pieces."""
+    while at > 0:
+        above = (at - 1) // 2
+        if up * run[above] <= rise[above] * along:
+            break
+        rise[at], run[at] = rise[above], run[above]
+        at = above
+    rise[at], run[at] = up, along
+
+
+@borrowing
+def _sift(rise: Ints, run: Ints, size: int, up: int, along: int) -> None:
+    """Replace the first piece of a heap, which then has `size` pieces."""
+    at = 0
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and rise[below + 1] * run[below] > rise[below] * run[below + 1]:
+            below += 1
+        if up * run[below] >= rise[below] * along:
+            break
+        rise[at], run[at] = rise[below], run[below]
+        at = below
+    rise[at], run[at] = up, along

@@ -1,6 +1,6 @@
 """Compiled search for the elastic best response over all completions. Private: arrays only, modified in place.
 
-Every completion has a lower bound of its cost. The most promising completion gets a better bound and is then solved
+Every completion has a lower bound of its cost, that of the convex relaxation. The most promising completion is solved
 exactly, until no bound can beat the best schedule. The least cost never rises with later completion, so a bound of one
 completion is valid for all earlier ones.
 """
@@ -8,18 +8,16 @@ completion is valid for all earlier ones.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduling.best_response.base import LATEST, PAYOFF, RATIO
 from scheduling.best_response.elastic.base import make_base
 from scheduling.best_response.elastic.close import close
-from scheduling.best_response.elastic.compiled import Counts, Flags, copy, inlined, inner, kernel
+from scheduling.best_response.elastic.compiled import Counts, Flags, borrowing, copy, inlined, inner, kernel
 from scheduling.best_response.elastic.curves import Curves, Job, relevant_slots
-from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, starting_bounds
+from scheduling.best_response.elastic.relaxed import FAR, relax, relaxed_costs
 from scheduling.model.types import Ints
 
 WORST = -np.inf
-UNKNOWN, BOUNDED, SOLVED = 0, 1, 2
 
 
 class Best(NamedTuple):
@@ -58,7 +56,7 @@ def search(
     return float(low) if latest else best.score, best.completion, counts
 
 
-@inner
+@borrowing
 def _first_start(counts: Counts, start: int) -> int:
     """Return the first slot from `start` on with a worker."""
     while counts[start] == 0:
@@ -121,23 +119,16 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
     slots = len(curves.most)
     # No completion is negative, so the threshold itself does not win a tie.
     best = Best(above if mode == PAYOFF else WORST, -1, 0)
-    bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
+    bounds, solved = relaxed_costs(curves, job.wanted, first), np.zeros(slots + 1, np.bool_)
     taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
     misses = 0
-    if bounds[slots] < FAR:
-        rise, run = relax(curves, job.wanted, first, slots, taken)
-        raise_bounds(curves, job, first, rise, run, bounds)
     while True:
-        alive, top = _promising(job, mode, bounds, state, best)
+        alive, top = _promising(job, mode, bounds, solved, best)
         if len(alive) == 0:
             return best
         end = _next_completion(alive, top, misses)
         rise, run = relax(curves, job.wanted, first, end, taken)
-        if state[end] == UNKNOWN:
-            state[end] = BOUNDED
-            raise_bounds(curves, job, first, rise, run, bounds)
-            continue
-        state[end] = SOLVED
+        solved[end] = True
         # The value is greatest at the first completion: solved up to that cost, this one bounds all earlier ones.
         most = _most(job, mode, best, alive[0] if misses > 0 else end)
         cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
@@ -153,14 +144,14 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
                     return best
 
 
-@inner
+@borrowing
 def _completion(counts: Counts, first: int, end: int) -> int:
     while end > first and counts[end - 1] == 0:
         end -= 1
     return end
 
 
-@inner
+@borrowing
 def _score(job: Job, mode: int, completion: int, cost: int) -> float:
     """Return the score that the search maximises; it never rises with cost."""
     value = job.values[completion]
@@ -169,7 +160,7 @@ def _score(job: Job, mode: int, completion: int, cost: int) -> float:
     return float(value - cost / job.scale)
 
 
-@inner
+@borrowing
 def _wins(job: Job, mode: int, best: Best, completion: int, cost: int) -> bool:
     if cost > job.limit:
         return False
@@ -177,7 +168,7 @@ def _wins(job: Job, mode: int, best: Best, completion: int, cost: int) -> bool:
     return score > best.score or (score == best.score and completion < best.completion)
 
 
-@inner
+@borrowing
 def _most(job: Job, mode: int, best: Best, completion: int) -> int:
     """Return the greatest cost at which this completion would beat the best schedule."""
     low, high = -1, job.limit
@@ -191,12 +182,12 @@ def _most(job: Job, mode: int, best: Best, completion: int) -> int:
 
 
 @inner
-def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[Ints, int]:
+def _promising(job: Job, mode: int, bounds: Ints, solved: Flags, best: Best) -> tuple[Ints, int]:
     """Return the completions that can still be optimal, in order, and the most promising one."""
     alive, size = np.empty(len(bounds), np.int64), 0
     top, highest = -1, WORST
     for e in range(len(bounds)):
-        if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
+        if not solved[e] and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
             alive[size] = e
             size += 1
             score = _score(job, mode, e, bounds[e])
@@ -205,9 +196,9 @@ def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best:
     return alive[:size], top
 
 
-@inner
+@borrowing
 def _next_completion(alive: Ints, top: int, misses: int) -> int:
-    """Return the completion to bound or solve next.
+    """Return the completion to solve next.
 
     This is the most promising one while exact costs equal their bounds. After the first miss it is the last one, and
     then the middle one and the most promising one take turns: many completions may be about as good.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.elastic.compiled import Counts, Flags, copy, inner, kernel, sort_by
+from scheduling.best_response.elastic.compiled import Counts, Flags, borrowing, copy, kernel, sort_by
 from scheduling.model.types import Floats, Ints
 
 
@@ -99,7 +99,7 @@ def refresh_cheapest(
             cheapest.server[t, j], cheapest.price[t, j], cheapest.room[t, j] = hosts[i], price[i], room[i]
 
 
-@inner
+@borrowing
 def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
     """Return how many machines of a demand fit the free capacity."""
     most = 1 << 24
@@ -110,7 +110,7 @@ def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
     return most
 
 
-@inner
+@borrowing
 def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
     """Return the price of a machine for one slot."""
     total = 0.0
