@@ -291,3 +291,16 @@ class StepTime(models.Model):
 
     def __str__(self) -> str:
         return f"{self.seconds} s"
+
+
+class TextSample(models.Model):
+    """A text with which others that resemble it are compressed (`cluster/database/compact.py`).
+
+    The key follows from the text. A row is never changed and never deleted: stored texts need it.
+    """
+
+    key = models.BigIntegerField(primary_key=True)
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return f"sample {self.key}"

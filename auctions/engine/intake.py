@@ -28,6 +28,7 @@ from auctions.engine.markets import market_of
 from auctions.engine.waiting_bids import WaitingBids
 from auctions.models import Bid, EventKind, Market
 from auctions.state.recent import Recent
+from cluster.database.compact import Like, Sample
 from cluster.database.prepared import Prepared
 from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
@@ -67,6 +68,8 @@ class Terms:
     policy: type[Any]
     profiles: dict[str, Json] = field(default_factory=dict)
     """The models that were read so far."""
+    samples: dict[str, Sample] = field(default_factory=dict)
+    """Samples that are stored, by model."""
     open_to: frozenset[int] | None = None
     """Teams that may bid, beside operators; None if all users may."""
     needs_team: bool = False
@@ -85,6 +88,8 @@ class Offer:
     resolved: Json
     digest: str
     key: str | None
+    sample: Sample | None = None
+    """A stored text that the bid's documents resemble."""
 
 
 @dataclass
@@ -297,7 +302,8 @@ def _matched(known: Keys, owner: User, wanted: Sequence[tuple[str | None, str]])
 
 def _bid(market: Market, request: Request, offer: Offer, moment: MarketTime) -> Bid:
     market.submitted += 1
-    core = core_bid(offer.resolved, request.terms.snapshot, bid_id=str(market.submitted), arrival=moment.now)
+    snapshot, sample = request.terms.snapshot, offer.sample
+    core = core_bid(offer.resolved, snapshot, bid_id=str(market.submitted), arrival=moment.now).to_json()
     return Bid(
         market=market,
         owner=request.owner,
@@ -312,8 +318,8 @@ def _bid(market: Market, request: Request, offer: Offer, moment: MarketTime) -> 
         arrival_slot=moment.now,
         body=offer.body,
         program=offer.body.get("program"),
-        resolved_request=offer.resolved,
-        core_bid=core.to_json(),
+        resolved_request=offer.resolved if sample is None else Like(offer.resolved, sample),
+        core_bid=core if sample is None else Like(core, sample),
         inventory_version=market.inventory_version,
     )
 

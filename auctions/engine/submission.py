@@ -15,6 +15,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
 from auctions.engine import intake, standing, team_credits
+from auctions.engine.bid_samples import sample_for
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
 from auctions.engine.markets import market_of
@@ -184,7 +185,7 @@ def _submit(
             terms = fresh
             continue
         offers = tuple(
-            Offer(body=body, resolved=one, digest=digest, key=key)
+            Offer(body, one, digest, key, sample_for(body, one, terms.snapshot, terms.samples))
             for body, one, digest, key in zip(bodies, resolved, digests, keys, strict=True)
         )
         answer = intake.store(Request(terms, owner, offers, team))

@@ -1,11 +1,16 @@
 """Columns whose texts are stored compressed, each on its own, with a dictionary of what bids and receipts repeat.
 
 A market has one such text or more for each bid. Alone each is too short for a compressor to learn from; with the
-dictionary it takes a quarter of its length. A column cannot be searched by what is in it.
+dictionary it takes a quarter of its length. Documents that resemble each other, as those of bids on one model, are
+compressed with a sample, too, which is stored once. A column cannot be searched by what is in it.
 """
 
 import json
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import Any, Final
 
 from django.db import models
@@ -71,26 +76,83 @@ DICTIONARIES: Final[dict[int, bytes]] = {1: _FIRST, 2: _PHRASES + _FIRST}
 
 CURRENT: Final = 2
 
+SAMPLED: Final = 3
+"""First byte of a text that is compressed with dictionary 2 and a sample, of which the key follows."""
+KEY_BYTES: Final = 4
+SAMPLES_KEPT: Final = 1_000
+"""Largest number of samples in the memory of a process."""
 
-def packed(text: str) -> bytes:
-    """Return a text as it is stored: the number of its dictionary in a byte, then the compressed text."""
-    compressor = zlib.compressobj(6, zlib.DEFLATED, WINDOW, 8, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[CURRENT])
-    return bytes((CURRENT,)) + compressor.compress(text.encode()) + compressor.flush()
+
+@dataclass(frozen=True)
+class Sample:
+    """A text that others resemble. Its row never changes, and stays as long as texts are stored that need it."""
+
+    text: str
+
+    @cached_property
+    def key(self) -> int:
+        """The key of its row, which follows from the text."""
+        return int.from_bytes(blake2b(self.text.encode(), digest_size=KEY_BYTES).digest())
+
+
+class Like(dict[str, Any]):
+    """A document that resembles a sample whose row is stored."""
+
+    def __init__(self, document: Mapping[str, Any], sample: Sample) -> None:
+        super().__init__(document)
+        self.sample = sample
+
+
+def json_text(document: object) -> str:
+    """Return a JSON document as it is compressed; raises ValueError for NaN and infinity."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def packed(text: str, sample: Sample | None = None) -> bytes:
+    """Return a text as it is stored: the number of its dictionary in a byte, then the compressed text.
+
+    With a sample, which must be stored, its key stands between them.
+    """
+    head, dictionary = bytes((CURRENT,)), DICTIONARIES[CURRENT]
+    if sample is not None:
+        head, dictionary = bytes((SAMPLED,)) + sample.key.to_bytes(KEY_BYTES), _with_sample(sample.text)
+    compressor = zlib.compressobj(6, zlib.DEFLATED, WINDOW, 8, zlib.Z_DEFAULT_STRATEGY, dictionary)
+    return head + compressor.compress(text.encode()) + compressor.flush()
 
 
 def unpacked(stored: bytes) -> str:
-    """Return the text that `packed` stored. Raises ValueError if it is damaged."""
+    """Return the text that `packed` stored. Raises ValueError if it is damaged, or if its sample is not stored."""
+    begin = 1
     dictionary = DICTIONARIES.get(stored[0]) if stored else None
+    if stored and stored[0] == SAMPLED and len(stored) > KEY_BYTES:
+        begin += KEY_BYTES
+        dictionary = _with_sample(_text_of_sample(int.from_bytes(stored[1:begin])))
     if dictionary is None:
         raise ValueError(f"expected a compressed text, got {stored[:20]!r}")
     decompressor = zlib.decompressobj(WINDOW, dictionary)
     try:
-        text = decompressor.decompress(stored[1:]) + decompressor.flush()
+        text = decompressor.decompress(stored[begin:]) + decompressor.flush()
     except zlib.error as error:
         raise ValueError(f"a compressed text is damaged: {error}") from error
     if not decompressor.eof:
         raise ValueError("a compressed text is damaged: its end is missing")
     return text.decode()
+
+
+@lru_cache(maxsize=SAMPLES_KEPT)
+def _with_sample(text: str) -> bytes:
+    return DICTIONARIES[2] + text.encode()
+
+
+@lru_cache(maxsize=SAMPLES_KEPT)
+def _text_of_sample(key: int) -> str:
+    """Return the text of a sample; other processes may have stored it."""
+    from cluster.models import TextSample  # noqa: PLC0415 (needs the app registry)
+
+    found = TextSample.objects.filter(pk=key).values_list("text", flat=True).first()
+    if found is None:
+        raise ValueError(f"a compressed text is damaged: there is no sample {key}")
+    return found
 
 
 class _Compact(models.Field):  # type: ignore[type-arg]  # the kind of value is that of the other base class
@@ -104,7 +166,8 @@ class _Compact(models.Field):  # type: ignore[type-arg]  # the kind of value is 
         """Return a value as the database takes it."""
         if value is None or hasattr(value, "as_sql"):
             return value
-        return connection.Database.Binary(packed(self.written(value)))  # type: ignore[attr-defined]
+        sample = value.sample if isinstance(value, Like) else None
+        return connection.Database.Binary(packed(self.written(value), sample))  # type: ignore[attr-defined]
 
     def get_db_prep_save(self, value: Any, connection: BaseDatabaseWrapper) -> Any:
         """Return a value as the database takes it."""
@@ -154,7 +217,7 @@ class CompactJSONField(_Compact, models.JSONField):
 
     def written(self, value: Any) -> str:
         """Return a document as text; raises ValueError for NaN and infinity."""
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return json_text(value)
 
     def read(self, text: str) -> Any:
         """Return the document of a text."""

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.core.exceptions import FieldError
@@ -13,9 +16,11 @@ from django.db.migrations.executor import MigrationExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctions.engine import decision_queue
+from auctions.engine import decision_queue, intake
 from auctions.models import Bid, DecisionRecord
-from cluster.database.compact import CURRENT, DICTIONARIES, packed, unpacked
+from cluster.database import compact
+from cluster.database.compact import CURRENT, DICTIONARIES, KEY_BYTES, SAMPLED, Sample, packed, unpacked
+from cluster.models import TextSample
 from tests.auctions.worlds import make_market, make_user, submit
 
 DIGESTS = {
@@ -48,6 +53,32 @@ def test_a_text_of_an_unknown_dictionary_is_an_error() -> None:
         unpacked(bytes((255,)) + packed("a")[1:])
 
 
+@given(st.text(), st.text())
+def test_a_text_is_read_with_the_sample_that_it_was_written_with(text: str, sample: str) -> None:
+    with known(Sample(sample)):
+        assert unpacked(packed(text, Sample(sample))) == text
+
+
+@given(st.text(min_size=1), st.data())
+def test_a_text_with_a_sample_that_is_cut_off_is_an_error(text: str, data: Any) -> None:
+    stored = packed(text, Sample("a"))
+    with known(Sample("a")), pytest.raises(ValueError, match=r"damaged|expected a compressed text"):
+        unpacked(stored[: data.draw(st.integers(0, len(stored) - 1))])
+
+
+@pytest.mark.django_db
+def test_a_text_whose_sample_is_not_stored_is_an_error() -> None:
+    with pytest.raises(ValueError, match="there is no sample"):
+        unpacked(packed("a", Sample("a sample that nobody has stored")))
+
+
+@contextmanager
+def known(sample: Sample) -> Iterator[None]:
+    """Let this process know one sample and no other, without a database."""
+    with patch.object(compact, "_text_of_sample", {sample.key: sample.text}.__getitem__):
+        yield
+
+
 @pytest.fixture
 def record(db: None) -> DecisionRecord:
     market = make_market()
@@ -66,6 +97,60 @@ def test_a_receipt_takes_less_than_half_of_its_length(record: DecisionRecord) ->
     assert unpacked(stored_bytes("receipt", DecisionRecord)) == record.receipt
     assert len(stored_bytes("receipt", DecisionRecord)) < len(record.receipt) / 2
     assert len(stored_bytes("core_bid", Bid)) < len(json.dumps(record.bid.core_bid)) / 2
+
+
+def test_bids_on_one_model_share_a_sample_and_take_little(db: None) -> None:
+    market = make_market()
+    first, second, other = (submit(market, make_user(f"user-{i}"), **more) for i, more in enumerate(({}, {}, OWN)))
+    stored = [stored_documents(bid) for bid in (first, second, other)]
+    assert [{text[0] for text in texts} for texts in stored] == [{SAMPLED}, {SAMPLED}, {SAMPLED}]
+    assert len({text[1 : 1 + KEY_BYTES] for texts in stored for text in texts}) == 1 == TextSample.objects.count()
+    assert sum(map(len, stored[1])) < 0.6 * sum(len(packed(text)) for text in map(unpacked, stored[1]))
+    for bid in (first, second, other):
+        again = Bid.objects.get(pk=bid.pk)
+        assert (again.core_bid, again.resolved_request) == (bid.core_bid, bid.resolved_request)
+
+
+def test_a_bid_that_states_its_own_times_needs_no_sample(db: None) -> None:
+    market = make_market()
+    bid = submit(market, make_user("alice"), **OWN)
+    assert {text[0] for text in stored_documents(bid)} == {CURRENT}
+    assert not TextSample.objects.exists()
+
+
+def test_another_process_reads_a_text_with_a_sample(db: None) -> None:
+    bid = submit(make_market(), make_user("alice"))
+    compact._text_of_sample.cache_clear()
+    assert Bid.objects.get().core_bid == bid.core_bid
+
+
+def test_a_sample_with_the_key_of_another_one_is_not_used(db: None) -> None:
+    market = make_market()
+    submit(market, make_user("alice"))
+    TextSample.objects.update(text="another text")
+    intake._terms.clear()
+    bid = submit(market, make_user("bob"))
+    assert {text[0] for text in stored_documents(bid)} == {CURRENT}
+
+
+def test_a_migration_stores_texts_without_samples_again_and_can_be_applied_again(decided: list[Any]) -> None:
+    assert {text[0] for bid in Bid.objects.all() for text in stored_documents(bid)} == {SAMPLED}
+    try:
+        MigrationExecutor(connection).migrate([("cluster", "0001_initial")])
+        assert {text[0] for bid in Bid.objects.only("pk") for text in stored_documents(bid)} == {CURRENT}
+    finally:
+        call_command("migrate", verbosity=0)
+    assert texts() == decided
+
+
+OWN = {"chunks": 3}
+"""What a bid states beside its model."""
+
+
+def stored_documents(bid: Bid) -> list[bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT core_bid, resolved_request FROM auctions_bid WHERE id = %s", [bid.pk])
+        return [bytes(text) for text in cursor.fetchone()]
 
 
 def test_a_compressed_text_cannot_be_looked_up(record: DecisionRecord) -> None:

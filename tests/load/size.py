@@ -31,6 +31,7 @@ SLOT_S: Final = 3600.0
 SHOWN: Final = 8
 """Number of tables of which the bytes are shown."""
 KEPT_SLOTS: Final = 2
+COUNTED: Final = ("auctions_", "cluster_textsample")
 SIZES: Final = {
     "sqlite": "SELECT tbl_name, pgsize FROM dbstat JOIN sqlite_master USING (name)",
     "postgresql": "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'",
@@ -338,7 +339,7 @@ def _bytes(bids: int) -> str:
             sizes: Counter[str] = Counter()
             for name, size in cursor.fetchall():
                 sizes[name] += size
-        found = {name: size / bids for name, size in sizes.most_common() if name.startswith("auctions_")}
+        found = {name: size / bids for name, size in sizes.most_common() if name.startswith(COUNTED)}
         words.append(f"{sum(found.values()):,.0f} bytes a bid{f' after {vacuum}' if vacuum else ''}")
     tables = (f"{size:.0f} {name.removeprefix('auctions_')}" for name, size in list(found.items())[:SHOWN])
     return f"{', '.join(words)}: {', '.join(tables)}"
