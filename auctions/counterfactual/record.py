@@ -23,7 +23,7 @@ from scheduling.book.state import Job
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, parse
 from scheduling.model.schedule import Schedule
-from scheduling.policies.standing import StandingBid
+from scheduling.policies.standing import StandingBid, StandingRule
 from scheduling.registry import POLICIES, recorded_policy
 
 COLUMNS: Final = (
@@ -235,7 +235,14 @@ class Record:
         return state
 
     def _let_stand(self, state: ReplayedMarket, version: int) -> None:
-        """Add the bids that began to stand before this event, if they were not decided for good by then."""
+        """Add the bids that began to stand before this event, if they were not decided for good by then.
+
+        The rule of their turns is the one that was stated last.
+        """
+        stating = Q(payload__has_key="rule") | Q(payload__has_key="standing")
+        last_stated = self.rows().filter(stating, version__lt=version).order_by("-version")
+        for payload in last_stated.values_list("payload", flat=True)[:1]:
+            state.standing.rule = StandingRule.from_json(payload.get("standing", payload)["rule"])
         decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         rows = FirstDecision.objects.filter(bid__market_id=self.market_id, version__lt=version)
         firsts = list(rows.exclude(bid__in=decided.values("bid_id")).order_by("version"))

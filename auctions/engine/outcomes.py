@@ -67,9 +67,11 @@ class Outcomes:
             self._write_plan(bid, decision, version=version)
 
     def add_standing(self, bid: Bid, made: Made, *, until: int, rule: Json) -> None:
-        """Add a rejection after which the bid stands."""
+        """Add a rejection after which the bid stands. Its event states the rule if another one was stated last."""
         self._decided.append(transitions.stands(bid, slot=self._moment.now, until=until))
-        self._record(FirstDecision, bid, made, EventKind.STANDING, {"until": until, "rule": rule})
+        stated = {} if self._book.stated_rule == rule else {"rule": rule}
+        self._book.stated_rule = rule
+        self._record(FirstDecision, bid, made, EventKind.STANDING, {"until": until, **stated})
 
     def write(self) -> None:
         """Write the rows of the outcomes that were added since the last call."""

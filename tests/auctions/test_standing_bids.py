@@ -292,6 +292,25 @@ def test_the_longer_a_bid_stands_the_less_often_it_is_tried(
     assert list(CHECKS["standing bids had their turns"](EventPass(market)))
 
 
+def test_an_event_states_the_rule_of_turns_only_if_it_is_not_the_one_stated_last(
+    market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(market, alice)
+    for _ in range(3):
+        stands(market, bob)
+    with monkeypatch.context() as other_process:
+        other_process.setattr(book, "_books", {})
+        other_process.setattr(decision_queue, "RULE", replace(RULE, every=2))
+        stands(market, bob)
+        stands(market, bob)
+    stands(market, bob)
+    stands(market, bob)
+    events = Event.objects.filter(kind=EventKind.STANDING).order_by("version")
+    stated = [(event.payload.get("rule") or {}).get("every") for event in events]
+    assert stated == [RULE.every, None, None, 2, None, RULE.every, None]
+    assert_sound(market)
+
+
 def test_a_turn_of_many_standing_bids_takes_two_queries_more_than_a_slot_without_a_turn(
     market: Market, alice: User, bob: User
 ) -> None:
