@@ -79,6 +79,7 @@ urlpatterns: list[URLPattern] = [
     path("plans/<int:number>/runs/<int:run>/cancel/", plan_runs.cancel, name="plan_run_cancel"),
     path("plans/<int:number>/runs/<int:run>/delete/", plan_runs.delete, name="plan_run_delete"),
     path("budgets/", credits.budget_list, name="budgets"),
+    path("budgets.csv", credits.budgets_csv, name="budgets_csv"),
     path("teams/<slug:team>/credits/", credits.statement, name="credits"),
     path("teams/<slug:team>/credits.csv", credits.statement_csv, name="credits_csv"),
     path("teams/<slug:team>/credits/budget/", credits.set_budget, name="credits_budget"),

@@ -19,6 +19,9 @@ from auctions.models import (
 )
 
 HEADER: Final = ("time", "kind", "cluster", "bid", "label", "credits", "by", "note")
+SUMS: Final = ("granted", "held", "charged", "refunded", "left")
+"""Sums of a period, as attributes of its statement."""
+BUDGETS_HEADER: Final = ("team", "title", "period", "first_day", "last_day", "credits_a_period", *SUMS)
 MOST_ROWS: Final = 10_000
 """Rows of one CSV file; filters choose others."""
 
@@ -108,10 +111,28 @@ def csv_rows(rows: QuerySet[CreditTransaction]) -> Iterator[tuple[Any, ...]]:
             one.at.isoformat(),
             one.kind,
             *place,
-            in_words(one.amount).replace(",", ""),
+            _plain(one.amount),
             "" if one.by is None else one.by.get_username(),
             one.note,
         )
+
+
+def budget_rows(teams: QuerySet[Team], at: datetime) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each team with the sums of the period under way, credits; empty cells without a budget."""
+    found = {one.budget.team_id: one for one in statements_of(teams, at)}
+    for team in teams:
+        one = found.get(team.pk)
+        if one is None:
+            yield (team.name, team.title, *[""] * (len(BUDGETS_HEADER) - 2))
+            continue
+        sums = (_plain(getattr(one, name)) for name in SUMS)
+        last_day = one.ends_on - timedelta(days=1)
+        yield (team.name, team.title, one.budget.period, one.starts_on, last_day, _plain(one.budget.amount), *sums)
+
+
+def _plain(amount: int) -> str:
+    """Credits without separators."""
+    return in_words(amount).replace(",", "")
 
 
 def day_of(text: str) -> date:

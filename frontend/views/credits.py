@@ -38,6 +38,15 @@ def budget_list(request: HttpRequest) -> HttpResponse:
     return render(request, "frontend/budgets.html", context)
 
 
+@page_view
+def budgets_csv(request: HttpRequest) -> HttpResponse:
+    """Return all teams with the sums of the period under way as CSV, for operators."""
+    if not rights_of(viewer_of(request)).operates_all:
+        raise Http404
+    rows = statements.budget_rows(Team.objects.all(), clock.now())
+    return csv_file([statements.BUDGETS_HEADER, *rows], "budgets.csv", line_end="\r\n")
+
+
 @never_cache
 @page_view
 def statement(request: HttpRequest, team: str) -> HttpResponse:

@@ -97,7 +97,7 @@ GET: Final[dict[str, Answers]] = {
     **dict.fromkeys(("training_log", "training_log_lines", "training_log_text"), OWN),
     **dict.fromkeys(("changes", "changes_csv", "servers", "server", "server_csv"), OPERATING),
     **dict.fromkeys(("credits", "credits_csv"), OWN),
-    "budgets": OPERATING,
+    **dict.fromkeys(("budgets", "budgets_csv"), OPERATING),
     **dict.fromkeys(("execution", "execution_part", "execution_version", "step_times", "step_times_csv"), OPERATING),
     **dict.fromkeys(("counterfactuals", "counterfactual_new", "counterfactual", "counterfactual_part"), OPERATING),
     **dict.fromkeys(("counterfactual_version", "counterfactual_sums", "counterfactual_csv"), OPERATING),

@@ -1,6 +1,8 @@
 """Pages and REST of credits: statements for members, budgets and grants for operators, nothing for others."""
 
+import csv
 from collections.abc import Callable
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -78,6 +80,26 @@ def test_a_member_reads_the_statement_and_its_filters_are_in_the_address(spent: 
     assert rows[0] == "time,kind,cluster,bid,label,credits,by,note"
     assert rows[1].split(",")[1:5] == ["held", "lab", "1", "'=danger"]
     assert len(rows) == 2
+
+
+def test_the_budgets_of_all_teams_are_a_csv_file(spent: Bid, bella: User, olga: User) -> None:
+    teams.create_team("speech", "=Speech")
+    assert 'href="/budgets.csv"' in page_of(olga).get("/budgets/").text
+    header, speech, vision = csv.reader(page_of(olga).get("/budgets.csv").text.splitlines())
+    assert speech == ["speech", "'=Speech", *[""] * 9]
+    found = dict(zip(header, vision, strict=True))
+    assert (found["team"], found["period"], found["credits_a_period"], found["granted"]) == (
+        "vision",
+        "month",
+        "1000",
+        "1005",
+    )
+    held = Decimal(found["held"])
+    assert held > 0
+    assert Decimal(found["left"]) == 1005 - held
+    assert (found["charged"], found["refunded"]) == ("0", "0")
+    first, last = date.fromisoformat(found["first_day"]), date.fromisoformat(found["last_day"])
+    assert (first.day, (last + timedelta(days=1)).day, first.month) == (1, 1, last.month)
 
 
 def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
