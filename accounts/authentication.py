@@ -1,5 +1,10 @@
-"""Authentication by token. Each request asks for its token, so that query is built once, and takes no other."""
+"""Authentication by token. Each request asks for its token, so that query is built once, and takes no other.
 
+A token that nobody has is looked for once by a process, and one address may try only some a minute. So made-up tokens
+cost the database little, while tokens that a process has seen work at any time, also from the same address.
+"""
+
+from collections import OrderedDict
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -7,7 +12,8 @@ from typing import Any, Final
 from django.db import OperationalError
 from django.db.models import Q
 from rest_framework import authentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
 
 from accounts.models import Scope, Token
 from accounts.tokens import digest_of, is_expired
@@ -15,9 +21,16 @@ from cluster import clock
 from cluster.database.prepared import Prepared
 from cluster.database.waiting import without_waiting
 from cluster.operators import let_operate_nothing
+from web.throttles import MadeUpTokenThrottle
 
 USE_EVERY: Final = timedelta(minutes=1)
 """Shortest time between two writes of a token's last use; a write for each request would cost more than most reads."""
+
+MOST_KNOWN: Final = 10_000
+"""Largest number of tokens of which a process remembers whether they exist."""
+
+_known: OrderedDict[str, bool] = OrderedDict()
+"""Whether a token exists, by its digest. One that did not exist never will, since texts of tokens are drawn."""
 
 _TOKENS = Prepared(
     lambda digest: Token.objects.select_related("user__membership", "cluster").filter(digest=digest), str
@@ -30,12 +43,14 @@ class TokenAuthentication(authentication.TokenAuthentication):
     Without the scope to operate, its user is no operator for this request.
     """
 
+    def authenticate(self, request: Request) -> Any:
+        """Return the user and the token; None without a token."""
+        self._request = request
+        return super().authenticate(request)
+
     def authenticate_credentials(self, key: str) -> Any:
         """Return the user and the token."""
-        token = _TOKENS.first(digest_of(key))
-        if token is None:
-            raise AuthenticationFailed("Invalid token.")
-        now = clock.now()
+        token, now = self._token(digest_of(key)), clock.now()
         if is_expired(token, now):
             raise AuthenticationFailed("The token has expired.")
         if not token.user.is_active:
@@ -44,6 +59,22 @@ class TokenAuthentication(authentication.TokenAuthentication):
             let_operate_nothing(token.user)
         _note_use(token, now)
         return token.user, token
+
+    def _token(self, digest: str) -> Token:
+        """Return the token with this digest; raises AuthenticationFailed, or Throttled before a query too many."""
+        exists = _known.get(digest)
+        if exists is False:
+            raise AuthenticationFailed("Invalid token.")
+        limit = None if exists else MadeUpTokenThrottle()
+        if limit is not None and not limit.lets(self._request):
+            raise Throttled(wait=limit.wait())
+        token: Token | None = _TOKENS.first(digest)
+        _remember(digest, token is not None)
+        if token is None:
+            if limit is not None:
+                limit.count()
+            raise AuthenticationFailed("Invalid token.")
+        return token
 
 
 def _note_use(token: Token, now: datetime) -> None:
@@ -54,3 +85,10 @@ def _note_use(token: Token, now: datetime) -> None:
         # While another process holds the database's lock, reading goes on at once: a later request notes the use.
         with suppress(OperationalError), without_waiting():
             Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+
+
+def _remember(digest: str, exists: bool) -> None:
+    """Remember whether a token exists; if there are too many, forget the one that was learned first."""
+    _known[digest] = exists
+    if len(_known) > MOST_KNOWN:
+        _known.popitem(last=False)

@@ -303,6 +303,7 @@ REST_FRAMEWORK: dict[str, Any] = {
         "caller": matching("SHADOWPRICE_RATE", "300/second", *RATE),
         "progress": matching("SHADOWPRICE_PROGRESS_RATE", "2/second", *RATE),
         "password": matching("SHADOWPRICE_PASSWORD_RATE", "30/minute", *RATE),
+        "made_up_token": matching("SHADOWPRICE_MADE_UP_TOKEN_RATE", "60/minute", *RATE),
     },
     "NUM_PROXIES": 0,  # the server reads X-Forwarded-For, of proxies it trusts
     "URL_FORMAT_OVERRIDE": None,

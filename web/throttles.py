@@ -27,3 +27,26 @@ class PasswordThrottle(SimpleRateThrottle):
     def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
         """Return the address, for every user."""
         return self.cache_format % {"scope": self.scope, "ident": address_of(request)}
+
+
+class MadeUpTokenThrottle(SimpleRateThrottle):
+    """A limit on tokens of an address that nobody has: `count` is called for these alone."""
+
+    scope = "made_up_token"
+
+    def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
+        """Return the address."""
+        return self.cache_format % {"scope": self.scope, "ident": address_of(request)}
+
+    def lets(self, request: Request) -> bool:
+        """Return whether another token of this address may be looked for."""
+        whatever: Any = None  # the limit is the same for all operations
+        return self.allow_request(request, whatever)
+
+    def throttle_success(self) -> bool:
+        """Let the token be looked for; nothing is counted yet."""
+        return True
+
+    def count(self) -> None:
+        """Count the token that `lets` has let pass."""
+        super().throttle_success()

@@ -1,6 +1,8 @@
 """A token is that of an active user, costs one query, reaches as far as its scope and cluster, and ends in time."""
 
+import secrets
 import sqlite3
+from collections import OrderedDict
 from contextlib import closing
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -352,3 +354,36 @@ def test_operators_see_tokens_in_the_admin_and_end_them(text: str) -> None:
     data = {"action": "delete_selected", "_selected_action": [Token.objects.get().pk], "post": "yes"}
     client.post("/admin/accounts/token/", data)
     assert not Token.objects.exists()
+
+
+def answered(client: APIClient) -> tuple[int, int]:
+    """Status of an answer, and the queries for it that look for a token."""
+    with CaptureQueriesContext(connection) as asked:
+        status = client.get(f"{BASE}/clusters").status_code
+    found = [query["sql"] for query in asked if "accounts_token" in query["sql"]]
+    return status, sum(sql.startswith("SELECT") for sql in found)
+
+
+def test_after_some_made_up_tokens_of_an_address_the_database_is_asked_for_no_more(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.throttles.MadeUpTokenThrottle.THROTTLE_RATES", {"made_up_token": "3/minute"})
+    used, fresh = (with_token(issue(alice, NewToken(name)).text) for name in ("used", "fresh"))
+    assert answered(used) == (200, 1)
+    made_up = [with_token(secrets.token_hex()) for _ in range(5)]
+    assert [answered(one) for one in made_up] == [(401, 1)] * 3 + [(429, 0)] * 2
+    assert [answered(one) for one in made_up] == [(401, 0)] * 3 + [(429, 0)] * 2  # those are known, and count once
+    refused = made_up[-1].get(f"{BASE}/clusters")
+    assert 0 < int(refused.headers["Retry-After"]) <= 60
+    assert answered(used) == (200, 1)
+    assert answered(fresh) == (429, 0)  # without a query it may be a made-up one
+    fresh.defaults["REMOTE_ADDR"] = "192.0.2.7"
+    assert answered(fresh) == (200, 1)
+
+
+def test_a_process_remembers_a_limited_number_of_tokens(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accounts.authentication.MOST_KNOWN", 2)
+    monkeypatch.setattr("accounts.authentication._known", OrderedDict())
+    first, second, third = (with_token(secrets.token_hex()) for _ in range(3))
+    assert [answered(one) for one in (first, second, first)] == [(401, 1), (401, 1), (401, 0)]
+    assert [answered(one) for one in (third, second, first)] == [(401, 1), (401, 0), (401, 1)]
