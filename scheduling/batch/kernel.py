@@ -7,8 +7,6 @@ is the answer. Slots count from the ledger's start.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from scheduling.batch.capacity import (
     FAR,
     CapacityTables,
@@ -75,13 +73,19 @@ class Within(NamedTuple):
 
 
 @kernel
-def plan(tables: CapacityTables, batch: Batch, windows: Ints, later: int, most: int, out: BatchPlan) -> None:
+def plan(
+    tables: CapacityTables, batch: Batch, windows: Ints, later: int, most: int, soonest: Ints, out: BatchPlan
+) -> None:
     """Place the jobs in each window in turn, V rows of (first slot, latest completion).
 
     After `later` jobs that start later than the first slot of the first window, other jobs are placed only if they
-    can start in that slot. After `most` jobs nothing more is placed.
+    can start in that slot. After `most` jobs nothing more is placed. `soonest` (J) are lower bounds on the completion
+    of each job, which are raised.
     """
-    soonest = np.zeros(len(batch.earliest), np.int64)
+    for j in range(len(soonest)):
+        if soonest[j] > 0:
+            for i in range(batch.begin[j], batch.end[j]):
+                batch.complete[i] = soonest[j]
     placed = _placed(out)
     until = min(len(soonest), placed + most)
     for v in range(len(windows)):

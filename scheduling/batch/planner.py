@@ -119,7 +119,7 @@ def plan_batch(
     ----------
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
-    placed = _plan(bids, ledger, windows, free_without(ledger, freed), later, search)
+    placed = _plan(bids, ledger, windows, free_without(ledger, freed), later, search, remember=True)
     if only is None:
         return placed.schedules()
     return {only: placed.schedule(only)} if only in placed.rows else {}
@@ -155,8 +155,10 @@ def _plan(
     free: Ints,
     later: int | None = None,
     search: Search | None = None,
+    *,
+    remember: bool = False,
 ) -> Placed:
-    """Plan on free capacity T x S x R, which is modified."""
+    """Plan on free capacity T x S x R, which is modified; `remember` how soon jobs without a place can be complete."""
     spans = [(max(first - ledger.start, 0), min(end, ledger.end) - ledger.start) for first, end in windows]
     if not bids or not spans:
         return Placed({}, _nothing(0, free.shape[1]), ledger.start)
@@ -171,15 +173,25 @@ def _plan(
         if end == within[0, 0]:
             return Placed({}, out, start)
         free, within = free[:end], np.minimum(within, end)
+        remember = False
     batch, most = cluster.batch(bids, start)
+    known = np.zeros(len(bids), np.int64)
+    if remember and cluster.tried is not None:
+        known = cluster.tried.soonest(bids, free, start)
     base = None if search is None else make_tables(cluster.types, free.copy(), most=most)
     tables = make_tables(cluster.types, free, most=most)
-    plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, out)
+    soonest = known.copy()
+    plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, soonest, out)
     if search is not None and base is not None:
         _improve(tables, base, batch, within, bids, search, out)
         batch.complete[:] = 0
         later -= int(((out.worker >= 0) & (out.start > within[0, 0])).sum())
-        plan(tables, batch, within, later, UNLIMITED, out)
+        soonest = known.copy()
+        plan(tables, batch, within, later, UNLIMITED, soonest, out)
+    if remember and not within[:, 0].any():
+        left = np.flatnonzero(out.worker < 0).tolist()
+        after = (start + np.minimum(soonest, len(free) + 1)).tolist()
+        cluster.tried = Tried(free, start, {bids[j].id: (bids[j], after[j]) for j in left})
     return Placed({bids[j].id: j for j in np.flatnonzero(out.worker >= 0).tolist()}, out, start)
 
 
@@ -222,6 +234,34 @@ def warm_up() -> None:
     plan_batch(bids, ledger, [(0, ledger.end)], later=0)
 
 
+@dataclass(frozen=True)
+class Tried:
+    """Jobs that a plan found no place for, and what it left free.
+
+    While no more than that is free, they cannot be complete sooner than it found. So when a slot passes, only the new
+    slot at the end of the horizon is looked at.
+    """
+
+    free: Ints
+    """T x S x R."""
+    start: int
+    """The first slot of `free`."""
+    jobs: Mapping[str, tuple[Bid, int]]
+    """Each bid by id, with a lower bound of its completion."""
+
+    def soonest(self, bids: Sequence[Bid], free: Ints, start: int) -> Ints:
+        """Return lower bounds of completions, slots from `start`, J; 0 if nothing is known."""
+        found = np.zeros(len(bids), np.int64)
+        before = self.free[start - self.start :] if start >= self.start else self.free[:0]
+        if not len(before) or (free[: len(before)] > before).any():
+            return found
+        for j, bid in enumerate(bids):
+            tried = self.jobs.get(bid.id)
+            if tried is not None and (tried[0] is bid or tried[0] == bid):
+                found[j] = max(0, tried[1] - start)
+        return found
+
+
 @dataclass
 class _Cluster:
     """Cached data about a ledger's servers and about the jobs planned on them recently."""
@@ -232,6 +272,8 @@ class _Cluster:
     total: int
     """Largest number of workers of one type that fit the cluster."""
     pool: OptionPool
+    tried: Tried | None = None
+    """The jobs that the last plan of a batch found no place for."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Guards the pool: quotes are answered in several threads."""
 

@@ -1,6 +1,6 @@
 """The batch planner against a twin that asks the rigid best response for each job in turn."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +18,7 @@ from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
-from scheduling.batch.planner import Search, plan_alone, plan_batch, plan_idle, shortest
+from scheduling.batch.planner import Search, Tried, plan_alone, plan_batch, plan_idle, shortest
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
 from scheduling.book.ledger import Ledger
@@ -166,6 +166,44 @@ def test_what_jobs_give_up_counts_as_free() -> None:
         found = plan_batch(bids, ledger, again, freed=freed)
         assert found == planner_slow.plan_batch(bids, ledger, again, freed=freed), f"seed {[seed, case]}"
         assert ledger.version == version
+
+
+def test_a_plan_after_others_on_the_same_ledger_is_that_on_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = list[int]()
+
+    def soonest(tried: Tried, bids: Sequence[Bid], free: Ints, start: int) -> Ints:
+        found = original(tried, bids, free, start)
+        bounds.append(int((found > 0).sum()))
+        return found
+
+    original = Tried.soonest
+    monkeypatch.setattr(Tried, "soonest", soonest)
+    seed, unplaced = fresh_seed(), 0
+    for case in range(rounds(40)):
+        rng = np.random.default_rng([seed, case])
+        ledger, running = a_ledger(rng), list[Schedule]()
+        line = a_batch(rng, ledger, "job", most=12)
+        for step in range(6):
+            later, windows = int(rng.integers(0, 9)), doubling_windows(ledger)
+            search = Search(jobs=3, effort=10**4) if later and rng.random() < 0.3 else None
+            found = plan_batch(line, ledger, windows, later=later, search=search)
+            new = plan_batch(line, ledger.copy(), windows, later=later, search=search)
+            assert found == new, f"seed {[seed, case]}"
+            if rng.random() < 0.9:  # otherwise the plan was only a quote
+                for schedule in found.values():
+                    ledger.commit(schedule)
+                running += found.values()
+                line = [bid for bid in line if bid.id not in found]
+            if running and rng.random() < 0.3:
+                ledger.release(running.pop(int(rng.integers(len(running)))), from_slot=ledger.start)
+            if rng.random() < 0.3:
+                line += a_batch(rng, ledger, f"later{step}-", most=4)
+            if rng.random() < 0.3:
+                line = line[::-1]
+            ledger.advance(ledger.start + int(rng.integers(0, 3)))
+        unplaced += len(line)
+    assert sum(bounds) > rounds(10)
+    assert unplaced > 0
 
 
 def test_no_jobs_and_no_windows_plan_nothing() -> None:
