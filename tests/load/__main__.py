@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.load import client, world
 from tests.load.client import Sent
-from tests.load.installation import Installation, embedded, larger
+from tests.load.installation import Installation, brought_up, embedded
 from tests.load.world import Outcome, World
 
 RATE: Final = 100.0
@@ -84,15 +84,16 @@ def main() -> None:
 
 
 def table(seconds: float, only: str) -> Iterator[Measured]:
-    """Yield the lines: the larger installation, then the embedded one."""
+    """Yield the lines: the larger installation, which is that of `make up`, then the embedded one."""
     labels = (f"run-{i}" for i in count())
-    for name, installation in (("larger", larger), ("embedded", embedded)):
+    for name, installation in (("larger", brought_up), ("embedded", embedded)):
         loads = [(f"{name}: {load}", send) for load, send in _loads(seconds) if only in f"{name}: {load}"]
         if not loads:
             continue
         with installation() as running:
             markets = world.prepare(MARKETS, running.env)
             running.start()
+            client.wait_for_kernels(running.port, markets)
             client.closed_loop(running.port, markets, label=next(labels), clients=8, seconds=WARM_UP_S)
             for load, send in loads:
                 sleep(CALM_S)

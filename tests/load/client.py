@@ -10,6 +10,7 @@ from time import monotonic, time
 from typing import Any, Final
 
 from tests.load.world import World
+from tests.processes import wait_until
 
 MOST_CONNECTIONS: Final = 200
 """Largest number of connections at a time: bids beyond it wait at the client, and that counts."""
@@ -93,6 +94,19 @@ def open_loop(port: int, world: World, *, label: str, rate: float, seconds: floa
 def bulk(port: int, world: World, *, label: str, sizes: Sequence[int]) -> Sent:
     """Submit bids in requests of these sizes, sent at once."""
     return asyncio.run(_bulk(port, world, Sent(label), sizes))
+
+
+def wait_for_kernels(port: int, world: World) -> None:
+    """Wait until all markets answer quotes: a process that still loads the kernels of a policy refuses them."""
+    wait_until(lambda: asyncio.run(_quotes_answer(port, world)), what="quotes", every=0.5)
+
+
+async def _quotes_answer(port: int, world: World) -> bool:
+    client, body = Client(port), world.body(0, "quote")
+    addresses = [f"/api/v1/clusters/{market}/quotes" for market in world.markets]
+    answers = [(await client.read(address, world.token(0), body))[0] for address in addresses]
+    client.close()
+    return all(status == 200 for status in answers)
 
 
 async def _closed_loop(port: int, world: World, found: Sent, clients: int, seconds: float) -> Sent:

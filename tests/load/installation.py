@@ -1,6 +1,7 @@
 """The processes of `docker-compose.yml`, or the embedded server, on this machine, and the processor time they take."""
 
 import os
+import signal
 import subprocess
 import tempfile
 import urllib.request
@@ -8,14 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+import psycopg2
 import yaml
 
 from tests.processes import (
     ROOT,
     Process,
-    Server,
     binary,
     children,
     free_port,
@@ -25,6 +26,7 @@ from tests.processes import (
     redis,
     wait_until,
 )
+from tests.storm.installations import native
 
 SERVICES: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 SERVERS: Final = ("migrate", "postgres", "redis")
@@ -33,6 +35,21 @@ DURABLE: Final = ("-c", "track_commit_timestamp=on")
 """Options of PostgreSQL: without others, a commit is on disk before it is answered."""
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 """Units of processor time in a second."""
+
+
+class Running(Protocol):
+    """A process that was started."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+
+@dataclass(frozen=True)
+class _Supervised:
+    """A process that a supervisor has started."""
+
+    pid: int
 
 
 @dataclass
@@ -44,11 +61,15 @@ class Installation:
     """Names of the compose file."""
     started: ExitStack
     """It ends all that runs."""
-    running: dict[str, Process | Server] = field(default_factory=dict)
+    running: dict[str, Running] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    logs: Path | None = None
+    """Folder of the logs, if it is not the data directory."""
 
     def start(self) -> None:
-        """Start the services, and wait until the web process answers."""
+        """Start the services, unless they run, and wait until the web process answers."""
+        if self.logs is not None:
+            return
         folder = Path(self.env["SHADOWPRICE_VAR"])
         for name in self.services:
             words = SERVICES[name]["command"]
@@ -57,7 +78,7 @@ class Installation:
             process = Process(command, log=folder / f"{name}.log", env=self.env)
             self.started.callback(process.end)
             self.running[name] = process
-        wait_until(self._answers, what="the web process", every=0.5)
+        wait_until(lambda: _answers(self.port, "/healthz"), what="the web process", every=0.5)
         workers = [name for name in self.services if "worker" in SERVICES[name]["command"]]
         if workers:
             wait_until(lambda: self._workers() == len(workers), what="the workers", every=0.5)
@@ -68,7 +89,8 @@ class Installation:
 
     def logged(self) -> dict[str, list[str]]:
         """Return the lines that each process has logged: warnings and errors."""
-        logs = {name: Path(self.env["SHADOWPRICE_VAR"], f"{name}.log") for name in self.services}
+        folder = self.logs or Path(self.env["SHADOWPRICE_VAR"])
+        logs = {name: folder / f"{name}.log" for name in self.services}
         return {name: lines for name, log in logs.items() if (lines := log.read_text(errors="replace").splitlines())}
 
     def _workers(self) -> int:
@@ -76,13 +98,6 @@ class Installation:
         command = [str(binary("celery")), "-A", "config", "inspect", "ping", "--timeout", "3"]
         done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True)
         return done.stdout.count(": OK")
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
 
 
 @contextmanager
@@ -96,6 +111,51 @@ def larger(*, options: Sequence[str] = (), without: Collection[str] = ()) -> Ite
         env = python_env(folder, DATABASE_URL=address, REDIS_URL=broker.url, SHADOWPRICE_SECRET_KEY="only under load")
         services = tuple(name for name in SERVICES if name not in (*SERVERS, *without))
         yield Installation(env, services, started, {"PostgreSQL": database, "Redis": broker})
+
+
+@contextmanager
+def brought_up() -> Iterator[Installation]:
+    """The installation of a fresh `make up`; the times of its commits are kept, and nothing else is changed."""
+    with native(small_disk=False) as up, ExitStack() as started:
+        _keep_commit_times(up.env["DATABASE_URL"], up.pid("postgres"))
+        wait_until(lambda: up.pid("postgres") != 0 and _answers(up.port, "/readyz"), what="/readyz", every=0.5)
+        services = (*(name for name in SERVICES if name not in SERVERS), "execution")
+        parts = {"PostgreSQL": "postgres", "Redis": "redis-server"} | {name: name for name in services}
+        running: dict[str, Running] = {label: _Supervised(up.pid(name)) for label, name in parts.items()}
+        logs = Path(up.env["SHADOWPRICE_VAR"], "up/logs")
+        yield Installation(up.env, services, started, running, up.port, logs)
+
+
+def _keep_commit_times(database: str, server: int) -> None:
+    """Let PostgreSQL keep the times of commits from its next start on, and end it; it is started again."""
+    connection = psycopg2.connect(database)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER SYSTEM SET track_commit_timestamp = on")
+    connection.close()
+    os.kill(server, signal.SIGINT)
+    wait_until(lambda: _keeps_commit_times(database), what="PostgreSQL with times of commits", every=0.5)
+
+
+def _keeps_commit_times(database: str) -> bool:
+    try:
+        connection = psycopg2.connect(database)
+    except psycopg2.OperationalError:  # it starts
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW track_commit_timestamp")
+        (answer,) = cursor.fetchone() or ("",)
+    connection.close()
+    return bool(answer == "on")
+
+
+def _answers(port: int, path: str) -> bool:
+    """Return whether a page answers with 200."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -62,15 +62,19 @@ class Native:
 
 
 @contextmanager
-def native() -> Iterator[Native]:
-    """Bring up a fresh installation as `make up` does, in a folder of its own."""
-    var = Path(tempfile.mkdtemp(prefix="shadowprice-storm-"))
+def native(*, small_disk: bool = True) -> Iterator[Native]:
+    """Bring up a fresh installation as `make up` does, in a folder of its own.
+
+    PostgreSQL's data gets a small disk of its own if root may make one, and `small_disk` is set.
+    """
+    var = Path(tempfile.mkdtemp(prefix="shadowprice-up-"))
     var.chmod(0o755)
     port, env = free_port(), {**os.environ, "SHADOWPRICE_VAR": str(var)}
     data = var / "up/postgres"
     data.mkdir(parents=True)
     is_small = (
-        os.geteuid() == 0
+        small_disk
+        and os.geteuid() == 0
         and not subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "storm", str(data)], capture_output=True
         ).returncode
