@@ -65,6 +65,8 @@ class Installation:
     port: int = field(default_factory=free_port)
     logs: Path | None = None
     """Folder of the logs, if it is not the data directory."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Numbers of lines of the logs that are from before."""
 
     def start(self) -> None:
         """Start the services, unless they run, and wait until the web process answers."""
@@ -88,10 +90,11 @@ class Installation:
         return {name: _processor_s(process.pid) for name, process in self.running.items()}
 
     def logged(self) -> dict[str, list[str]]:
-        """Return the lines that each process has logged: warnings and errors."""
+        """Return the lines that each process has logged since it was started here: warnings and errors."""
         folder = self.logs or Path(self.env["SHADOWPRICE_VAR"])
         logs = {name: folder / f"{name}.log" for name in self.services}
-        return {name: lines for name, log in logs.items() if (lines := log.read_text(errors="replace").splitlines())}
+        lines = {name: log.read_text(errors="replace").splitlines() for name, log in logs.items()}
+        return {name: new for name, all_ in lines.items() if (new := all_[self.skipped.get(name, 0) :])}
 
     def _workers(self) -> int:
         """Return how many workers answer."""
@@ -123,7 +126,9 @@ def brought_up() -> Iterator[Installation]:
         parts = {"PostgreSQL": "postgres", "Redis": "redis-server"} | {name: name for name in services}
         running: dict[str, Running] = {label: _Supervised(up.pid(name)) for label, name in parts.items()}
         logs = Path(up.env["SHADOWPRICE_VAR"], "up/logs")
-        yield Installation(up.env, services, started, running, up.port, logs)
+        found = Installation(up.env, services, started, running, up.port, logs)
+        found.skipped = {name: len(lines) for name, lines in found.logged().items()}
+        yield found
 
 
 def _keep_commit_times(database: str, server: int) -> None:
