@@ -111,6 +111,10 @@ class Team(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"team": self.pk}
+
 
 class Membership(models.Model):
     """A user in a team; a user is in one team at most, so that it is clear who pays for a bid."""
@@ -125,6 +129,10 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user.get_username()} in {self.team}"
+
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"team": self.team_id}
 
 
 class Invitation(models.Model):
@@ -179,3 +187,7 @@ class ClusterTeams(models.Model):
 
     def __str__(self) -> str:
         return f"Teams of {self.cluster}"
+
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"cluster": self.cluster.name}

@@ -40,7 +40,8 @@ _request: ContextVar[HttpRequest | None] = ContextVar("request of a change", def
 def record(model: type[Model], *, fields: tuple[str, ...] = (), hidden: tuple[str, ...] = (), **options: Any) -> None:
     """Record every row of this model that is created, saved or deleted: these fields, all if none is named.
 
-    Values of `hidden` fields are not shown; that they changed is.
+    Values of `hidden` fields are not shown; that they changed is. If the model has a method `get_additional_data`, its
+    `cluster` and `team` say whose change it is, as those of `note`.
     """
     if not auditlog.contains(model):
         auditlog.register(
@@ -57,19 +58,23 @@ def hide(_value: str) -> str:
     return "hidden"
 
 
-def note(row: Model, what: str, changes: Mapping[str, Pair], *, cluster: str = "", name: str = "") -> None:
-    """Record a change that was made in the open transaction; `name` says which row it is, if its text does not.
+def note(
+    row: Model, what: str, changes: Mapping[str, Pair], *, cluster: str = "", team: int | None = None, name: str = ""
+) -> None:
+    """Record a change that was made in the open transaction. Nothing is recorded if no value has changed.
 
-    Nothing is recorded if no value has changed.
+    `cluster` and `team` (its key) say whose change it is, so that operators of the cluster and administrators of the
+    team may read it; `name` says which row it is, if its text does not.
     """
     changed = {key: [_text(before), _text(after)] for key, (before, after) in changes.items() if before != after}
     if changed:
         names = {"object_repr": name} if name else {}
+        of_team = {} if team is None else {"team": team}
         LogEntry.objects.log_create(
             row,
             action=LogEntry.Action.UPDATE,
             changes=changed,
-            additional_data={"what": what, "cluster": cluster},
+            additional_data={"what": what, "cluster": cluster, **of_team},
             **names,
         )
 

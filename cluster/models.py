@@ -115,6 +115,10 @@ class Cluster(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"cluster": self.name}
+
 
 class Resource(models.Model):
     """Something servers have and machines take: GPUs, cores, or a DPS worker type's own places."""

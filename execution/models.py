@@ -157,6 +157,10 @@ class Execution(models.Model):
     def __str__(self) -> str:
         return f"execution of {self.cluster} by {self.get_engine_display()}"
 
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"cluster": self.cluster.name}
+
 
 class Program(models.Model):
     """A program that bids of a cluster may name. No shell reads its arguments."""
@@ -202,6 +206,10 @@ class Program(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"cluster": self.cluster.name}
 
 
 class TrainingState(models.TextChoices):

@@ -223,7 +223,8 @@ def _move(bid: Bid, state: BidState, what: str = "", **fields: float | str | Non
     if what and changes.in_request():
         cluster = bid.market.cluster.name
         pairs = {name: (was, getattr(bid, name)) for name, was in before.items() if name != "unrecorded_withdrawal"}
-        changes.note(bid, what, pairs, cluster=cluster, name=f"bid {bid.sequence} of {cluster}")
+        name = f"bid {bid.sequence} of {cluster}"
+        changes.note(bid, what, pairs, cluster=cluster, team=bid.team_id, name=name)
 
 
 def _origins(state: BidState) -> list[BidState]:

@@ -28,7 +28,7 @@ def set_budget(team: Team, *, period: BudgetKind, amount: int) -> Budget:
         budget.save()
         after = (budget.get_period_display(), in_words(amount))
         pairs = dict(zip(("period", "credits"), zip(before, after, strict=True), strict=True))
-        changes.note(budget, "budget set", pairs)
+        changes.note(budget, "budget set", pairs, team=team.pk)
     return budget
 
 
@@ -37,7 +37,7 @@ def remove_budget(team: Team) -> None:
     with transaction.atomic():
         budget = _locked(team)
         pairs = {"period": (budget.get_period_display(), None), "credits": (in_words(budget.amount), None)}
-        changes.note(budget, "budget removed", pairs)
+        changes.note(budget, "budget removed", pairs, team=team.pk)
         budget.delete()
 
 
@@ -73,7 +73,8 @@ def grant(team: Team, amount: int, *, by: User, note: str = "") -> BudgetPeriod:
         team_credits.post([Posting(CreditKind.GRANTED, period.pk, amount, at, by=by, note=note)])
         BudgetPeriod.objects.filter(pk=period.pk).update(granted=F("granted") + amount)
         pairs = {"credits left": (in_words(left), in_words(left + amount)), "note": (None, note or None)}
-        changes.note(budget, "credits granted" if amount > 0 else "credits taken back", pairs)
+        what = "credits granted" if amount > 0 else "credits taken back"
+        changes.note(budget, what, pairs, team=team.pk)
     return period
 
 

@@ -6,7 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from auditlog.models import LogEntry
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
+
+from accounts.models import Role
+from accounts.rights import rights_of
 
 FILTERS: Final = ("who", "what", "cluster", "since", "until")
 HEADER: Final = ("time", "who", "address", "via", "request", "what", "which", "field", "before", "after")
@@ -30,9 +34,23 @@ class Change:
     """Name, value before and value after of each field; one that is empty before and after is left out."""
 
 
-def entries(chosen: dict[str, str]) -> "QuerySet[LogEntry]":
-    """Return the entries that these filters let pass, newest first; an invalid date lets nothing pass."""
+def visible_entries(viewer: User) -> "QuerySet[LogEntry] | None":
+    """Return the entries that a viewer may read, newest first; None for a viewer who may read none.
+
+    Operators read all, operators of clusters those of their clusters, and administrators of a team those of the team.
+    """
+    rights = rights_of(viewer)
     rows: QuerySet[LogEntry] = LogEntry.objects.order_by("-pk")
+    if rights.operates_all:
+        return rows
+    if not rights.operated and rights.role is not Role.ADMINISTRATOR:
+        return None
+    of_team = Q(additional_data__team=rights.team) if rights.role is Role.ADMINISTRATOR else Q(pk__in=[])
+    return rows.filter(of_team | Q(additional_data__cluster__in=sorted(rights.operated)))
+
+
+def entries(rows: "QuerySet[LogEntry]", chosen: dict[str, str]) -> "QuerySet[LogEntry]":
+    """Return those of the entries that these filters let pass; an invalid date lets nothing pass."""
     wanted = Q()
     if chosen["who"]:
         wanted &= Q(additional_data__who__iexact=chosen["who"])
@@ -49,14 +67,14 @@ def entries(chosen: dict[str, str]) -> "QuerySet[LogEntry]":
     return rows.filter(wanted)
 
 
-def change(entry: LogEntry) -> Change:
-    """Return an entry as it is shown."""
+def change(entry: LogEntry, *, with_address: bool) -> Change:
+    """Return an entry as it is shown; addresses of users are for operators of all clusters."""
     data = entry.additional_data or {}
     fields = [_field(name, pair) for name, pair in (entry.changes or {}).items()]
     return Change(
         at=entry.timestamp,
         who=data.get("who", ""),
-        address=entry.remote_addr or "",
+        address=(entry.remote_addr or "") if with_address else "",
         via=data.get("via", ""),
         request=entry.cid or "",
         what=data.get("what", ""),
@@ -65,11 +83,11 @@ def change(entry: LogEntry) -> Change:
     )
 
 
-def csv_rows(rows: Iterable[LogEntry]) -> list[tuple[Any, ...]]:
+def csv_rows(rows: Iterable[LogEntry], *, with_address: bool) -> list[tuple[Any, ...]]:
     """Return a row for each field of each entry."""
     return [
         (one.at.isoformat(), one.who, one.address, one.via, one.request, one.what, one.which, *field)
-        for one in map(change, rows)
+        for one in (change(row, with_address=with_address) for row in rows)
         for field in one.fields
     ]
 

@@ -1,11 +1,13 @@
-"""The record of who changed what, for operators."""
+"""The record of who changed what, for operators, operators of a cluster and administrators of a team."""
 
 from typing import Final
 
+from auditlog.models import LogEntry
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from cluster.operators import is_operator
+from accounts.rights import rights_of
 from frontend.access import page_view, viewer_of
 from frontend.presenters import changes
 from frontend.presenters.listing import listing
@@ -17,23 +19,34 @@ MOST_ROWS: Final = 10_000
 
 @page_view
 def change_list(request: HttpRequest) -> HttpResponse:
-    """List the entries that the filters in the address let pass, newest first."""
+    """List the entries that the viewer may read and the filters in the address let pass, newest first."""
     chosen = _chosen(request)
-    context = listing(request, changes.entries(chosen), chosen)
+    context = listing(request, changes.entries(_visible(request), chosen), chosen)
     context["most_rows"] = MOST_ROWS
-    context["rows"] = [changes.change(entry) for entry in context["page"].object_list]
+    context["all_clusters"] = with_address = _sees_addresses(request)
+    context["rows"] = [changes.change(entry, with_address=with_address) for entry in context["page"].object_list]
     return render(request, "frontend/changes.html", context)
 
 
 @page_view
 def change_csv(request: HttpRequest) -> HttpResponse:
     """Return the same as CSV, a row for each field."""
-    rows = changes.csv_rows(changes.entries(_chosen(request))[:MOST_ROWS])
+    found = changes.entries(_visible(request), _chosen(request))[:MOST_ROWS]
+    rows = changes.csv_rows(found, with_address=_sees_addresses(request))
     return csv_file([changes.HEADER, *rows], "changes.csv", line_end="\r\n")
 
 
-def _chosen(request: HttpRequest) -> dict[str, str]:
-    """Return the filters in the address; 404 for others than operators."""
-    if not is_operator(viewer_of(request)):
+def _visible(request: HttpRequest) -> "QuerySet[LogEntry]":
+    found = changes.visible_entries(viewer_of(request))
+    if found is None:
         raise Http404
+    return found
+
+
+def _sees_addresses(request: HttpRequest) -> bool:
+    return rights_of(viewer_of(request)).operates_all
+
+
+def _chosen(request: HttpRequest) -> dict[str, str]:
+    """Return the filters in the address."""
     return {name: request.GET.get(name, "").strip()[:200] for name in changes.FILTERS}

@@ -95,7 +95,8 @@ GET: Final[dict[str, Answers]] = {
     **dict.fromkeys(("bid", "receipt", "bid_alternatives", "bid_alternatives_csv", "bid_figure", "bid_csv"), OWN),
     **dict.fromkeys(("training_part", "training_version", "training_loss", "training_loss_csv"), OWN),
     **dict.fromkeys(("training_log", "training_log_lines", "training_log_text"), OWN),
-    **dict.fromkeys(("changes", "changes_csv", "servers", "server", "server_csv"), OPERATING),
+    **dict.fromkeys(("servers", "server", "server_csv"), OPERATING),
+    **dict.fromkeys(("changes", "changes_csv"), OWN),  # Alice is an administrator of her team
     **dict.fromkeys(("credits", "credits_csv"), OWN),
     **dict.fromkeys(("budgets", "budgets_csv"), OPERATING),
     **dict.fromkeys(("execution", "execution_part", "execution_version", "step_times", "step_times_csv"), OPERATING),

@@ -11,12 +11,15 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts import teams
+from accounts.models import ClusterTeams, Role
+from accounts.rights import rights_of
 from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.models import Bid, Market
 from cluster import changes, clock
 from cluster.documents import export_cluster, import_cluster
-from tests.auctions.worlds import body, make_user, submit
+from tests.auctions.worlds import body, make_cluster, make_market, make_user, submit
 
 JSON: Any = {"content_type": "application/json"}
 
@@ -206,6 +209,68 @@ def test_filters_in_the_address_choose_and_the_csv_has_each_field(
         assert {row["what"] for row in rows} == {row.what for row in page.context["rows"]}
     rows = list(csv.DictReader(as_operator.get("/changes.csv?what=server+lost").content.decode().splitlines()))
     assert ("reason", "", "'=cmd()") in {(row["field"], row["before"], row["after"]) for row in rows}
+
+
+def read_by(user: User) -> set[tuple[str, str]]:
+    """What a user reads in the record: each change and the row that was changed, as in the CSV file."""
+    client = Client()
+    client.force_login(User.objects.get(pk=user.pk))
+    page, file = client.get("/changes/"), client.get("/changes.csv")
+    assert page.status_code == file.status_code
+    if page.status_code == 404:
+        return set()
+    rows = list(csv.DictReader(file.content.decode().splitlines()))
+    found = {(row["what"], row["which"]) for row in rows}
+    assert {(row.what, row.which) for row in page.context["rows"] if row.fields} <= found
+    addresses = {row["address"] for row in rows} | {row.address for row in page.context["rows"]}
+    assert ("127.0.0.1" in addresses) == rights_of(user).operates_all
+    return found
+
+
+def test_administrators_of_a_team_and_operators_of_a_cluster_read_the_changes_of_these_alone(
+    bid: Bid, as_operator: Client, as_alice: Client
+) -> None:
+    hall = make_market(make_cluster("hall"))
+    people = {role: make_user(str(role)) for role in Role}
+    vision, speech = teams.create_team("vision", "Vision"), teams.create_team("speech", "Speech")
+    for role, user in people.items():
+        teams.add_member(vision, user, role)
+    ClusterTeams.objects.create(cluster=hall.cluster, operated_by=vision)
+    own = submit(bid.market, people[Role.BIDDER])
+    client = Client()
+    client.force_login(people[Role.BIDDER])
+    client.post(f"/markets/lab/bids/{own.sequence}/withdraw/")
+    as_alice.post("/markets/lab/bids/1/cancel/")
+    for team in (vision, speech):
+        as_operator.post(f"/teams/{team.name}/credits/budget/", {"budget-period": "week", "budget-credits": "5"})
+    for cluster in ("lab", "hall"):
+        as_operator.post(f"/markets/{cluster}/servers/edge-0/lost/", {"reason": "smoke"})
+    of_hall = {("server lost", "server edge-0 of hall"), ("teams of clusters created", "Teams of Hall")}
+    of_team = {
+        ("team created", "Vision"),
+        ("budget set", "Budget of Vision"),
+        ("bid withdrawn", f"bid {own.sequence} of lab"),
+        *(("membership created", f"{role} in Vision") for role in Role),
+    }
+    of_others = {
+        ("team created", "Speech"),
+        ("budget set", "Budget of Speech"),
+        ("job cancelled", "bid 1 of lab"),
+        ("server lost", "server edge-0 of lab"),
+    }
+    everything = read_by(User.objects.get(username="olga"))
+    assert everything >= of_hall | of_team | of_others
+    by_administrator, by_operator = read_by(people[Role.ADMINISTRATOR]), read_by(people[Role.OPERATOR])
+    assert by_administrator - by_operator == of_team
+    assert by_operator >= of_hall
+    assert all("hall" in which.lower() for _, which in by_operator)
+    assert not (by_administrator | by_operator) & of_others
+    for stranger in (people[Role.BIDDER], people[Role.VIEWER], bid.owner, make_user("charlie")):
+        assert read_by(stranger) == set()
+    teams.change_role(vision, vision.memberships.get(user=people[Role.VIEWER]), Role.ADMINISTRATOR)
+    ClusterTeams.objects.all().delete()
+    assert read_by(people[Role.OPERATOR]) == set()
+    assert ("membership changed", "viewer in Vision") in read_by(people[Role.VIEWER])
 
 
 def test_the_library_has_no_page_in_the_admin(market: Market) -> None:
