@@ -22,13 +22,12 @@ from typing import Final
 
 import numpy as np
 from django.db import IntegrityError, transaction
-from django.db.models import Sum
 
 from auctions.domain.announcements import announce
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
-from auctions.domain.totals import VALUE_KEPT
 from auctions.models import Bid, BidState, BoundKind, Certificate, DecisionRecord, Market, SlotPrice
+from auctions.readings import sums
 from auctions.readings.market_readings import kept_prices
 from auctions.state.market_snapshot import MarketSnapshot, market_snapshot, one_version
 from cluster.clock import now
@@ -157,18 +156,16 @@ def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
     market, moment, book = seen.market, seen.moment, seen.book
     if book.policy.objective is not Objective.WELFARE:
         return None
-    records = DecisionRecord.objects.filter(bid__market=market)
     decisions = _decisions(market, book.policy, since=row.settled_bids)
     start = min([moment.now, *(decision.first for decision in decisions)])
     gone = min(moment.now, market.slot + 1)
-    kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
     return _Inputs(
         market=market,
         moment=moment,
         snapshot=book.snapshot,
         policy=book.policy,
         decisions=decisions,
-        welfare=float(kept.aggregate(total=Sum("bid__value"))["total"] or 0.0),
+        welfare=float(sums.present_figures(market)["welfare"]),
         # Slots that began but are not processed yet have no row; their price is 0 until they have one.
         past=kept_prices(market, book.snapshot, start=start, end=gone),
         future=book.prices(),

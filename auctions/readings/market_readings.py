@@ -4,26 +4,23 @@ Slot windows [start, end) are cut to the known slots: from the first recorded sl
 """
 
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from django.db.models import F
 
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align, snapshots_at, units_held
-from auctions.domain.totals import COMPLETED_SLOT, VALUE_KEPT, figures_of
 from auctions.models import (
     Bid,
-    BidState,
     Certificate,
     Commitment,
-    DecisionRecord,
     Market,
     Outage,
     PolicyVersion,
     SlotPrice,
 )
 from auctions.readings import queues as queue_readings
+from auctions.readings import sums
 from auctions.readings.gantt import bars
 from auctions.readings.types import Bar, Bools, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
@@ -54,14 +51,6 @@ __all__ = [
 
 _CERTIFICATE = Prepared(lambda market: Certificate.objects.filter(market=market)[:1], int)
 _POLICY = Prepared(lambda pk: PolicyVersion.objects.filter(pk=pk), int)
-_HOLDINGS = Prepared(
-    lambda market, start, end: Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start).values_list(
-        "server_id", "machine_type_id", "count", "start", "end"
-    ),
-    int,
-    int,
-    int,
-)
 
 
 @one_version()
@@ -92,26 +81,22 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
         bound=bound(market) if published is None else None,
         objective=book.policy.objective,
         published=None if published is None else published[0],
-        **(figures_of(Bid.objects.filter(market=market)) if published is None else published[1]),
+        **(sums.present_figures(market) if published is None else published[1]),
     )
 
 
 @one_version()
 def flow(market: Market) -> Flow:
     """Return the time from arrival to completion of every completed job, and the mean so far."""
-    rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).annotate(over=COMPLETED_SLOT)
-    columns = list(rows.order_by("over", "sequence").values_list("sequence", "arrival_slot", "over", "value"))
-    slot = np.array([row[2] for row in columns], dtype=np.int64)
-    took = slot - np.array([row[1] for row in columns], dtype=np.int64)
-    weight = np.array([row[3] for row in columns], dtype=np.float64)
-    total = np.cumsum(weight)
+    rows = sums.completions(market_snapshot(market).market)
+    took, total = rows["over"] - rows["arrival"], np.cumsum(rows["value"])
     return Flow(
-        sequence=np.array([row[0] for row in columns], dtype=np.int64),
-        slot=slot,
+        sequence=rows["sequence"],
+        slot=rows["over"],
         flow=took,
-        mean_slot=slot,
+        mean_slot=rows["over"],
         mean=np.cumsum(took) / np.arange(1, len(took) + 1),
-        weighted_mean=np.divide(np.cumsum(weight * took), total, out=np.zeros(len(took)), where=total > 0),
+        weighted_mean=np.divide(np.cumsum(rows["value"] * took), total, out=np.zeros(len(took)), where=total > 0),
     )
 
 
@@ -228,28 +213,15 @@ def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
 @one_version()
 def welfare(market: Market) -> Welfare:
     """Return cumulative welfare, revenue and zero-price bound, in order of decision."""
-    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version", "pk")
-    columns = list(
-        rows.values_list(
-            "bid__sequence",
-            "slot",
-            "decided_s",
-            "bid__state",
-            "bid__value",
-            "bid__payment",
-            "standalone_value",
-            "bid__refund",
-        )
-    )
-    values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _, _ in columns)
+    rows = sums.decisions(market_snapshot(market).market)
     return Welfare(
-        decided=np.arange(1, len(columns) + 1),
-        sequence=np.array([row[0] for row in columns], dtype=np.int64),
-        slot=np.array([row[1] for row in columns], dtype=np.int64),
-        seconds=np.array([row[2] for row in columns], dtype=np.float64),
-        welfare=np.array(list(values), dtype=np.float64),
-        revenue=np.cumsum([(row[5] or 0.0) - row[7] for row in columns], dtype=np.float64),
-        zero_price_bound=np.cumsum([row[6] for row in columns], dtype=np.float64),
+        decided=np.arange(1, len(rows) + 1),
+        sequence=rows["sequence"],
+        slot=rows["slot"],
+        seconds=rows["seconds"],
+        welfare=np.cumsum(rows["value"]),
+        revenue=np.cumsum(rows["revenue"]),
+        zero_price_bound=np.cumsum(rows["standalone_value"]),
         bound=bound(market),
     )
 
@@ -261,7 +233,11 @@ def _window(market: Market, start: int, end: int) -> tuple[int, int]:
 
 
 def _units(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> Ints:
-    holdings = [Holding(*row) for row in _HOLDINGS(market.pk, start, end)]
+    # Neither a prepared query nor a join: the database chooses the index by end from the slots that are asked for. A
+    # server that was ever held is never removed.
+    held = Commitment.objects.filter(server__in=snapshot.server_ids, start__lt=end, end__gt=start).order_by()
+    columns = ("server_id", "machine_type_id", "count", "start", "end")
+    holdings = [Holding(*row) for row in held.values_list(*columns)]
     queued = queue_readings.stretches(market, start=start, end=end)
     units: Ints = units_held(snapshot, holdings, start=start, end=end)
     if queued:

@@ -24,8 +24,8 @@ from django.contrib.auth.models import User
 from accounts.rights import operates, rights_of
 from auctions.domain.standing_rule import RULE
 from auctions.domain.totals import VALUE_KEPT, figures_of
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Publication
-from auctions.readings import market_readings
+from auctions.models import Bid, Event, EventKind, Market, Publication
+from auctions.readings import market_readings, sums
 from auctions.readings.types import Flow, Summary, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.recent import Recent
@@ -40,8 +40,8 @@ STANDING_SHARE: Final = "standing_admitted_share"
 """Name of the published share of standing bids that were admitted in the end."""
 STANDING_THROUGH: Final = "standing_share_through"
 """Name of the sequence number of the last bid that the published share counts; it is not shown."""
-WAITS_KEPT: Final = 32
-"""Number of the last admissions of standing bids over which the median wait is taken, and of bids for the share."""
+SHARE_OF: Final = 32
+"""Number of the last standing bids of which the published share is taken."""
 SHARE_PARTS: Final = 20
 """Published shares of standing bids are multiples of 1 / SHARE_PARTS."""
 OF_STANDING: Final = (STANDING_WAIT, STANDING_SHARE, STANDING_THROUGH)
@@ -77,7 +77,7 @@ def publish(market: Market) -> Publication | None:
     last = Publication.objects.filter(market=market).order_by("-version").first()
     if _new_owners(market, since=0 if last is None else last.version) < LEAST_OWNERS:
         return None
-    found = _published(figures_of(Bid.objects.filter(market=market)))
+    found = _published(sums.present_figures(market))
     figures = {name: _rounded(value) for name, value in found.items()}
     figures[STANDING_WAIT] = _median_wait(market, owners=LEAST_OWNERS)
     figures |= _published_share(market, {} if last is None else last.figures)
@@ -94,6 +94,7 @@ class StandingPast:
     """Share of the last standing bids that were admitted in the end; None if unknown."""
 
 
+@one_version()
 def standing_past(market: Market, viewer: User) -> StandingPast:
     """Return the past of a market's standing bids that the viewer may read.
 
@@ -102,6 +103,7 @@ def standing_past(market: Market, viewer: User) -> StandingPast:
     arrived so long ago that none of them can stand any more, so that it does not show when a bid ended; withdrawn ones
     count as not admitted. In publications it is rounded, and renewed once it counts new bids of LEAST_OWNERS owners.
     """
+    market = market_snapshot(market).market
     if sees_all(market, viewer):
         rows = _that_stood(market)
         return StandingPast(_median_wait(market, owners=1), _share(rows) if rows else None)
@@ -118,7 +120,7 @@ def _that_stood(market: Market) -> list[_Stood]:
     """Return the last bids that stood and arrived so long ago that they stand no longer, the newest first."""
     over = market.slot - int(RULE.longest * market.cluster.horizon_slots)
     rows = Bid.objects.filter(market=market, stands_until__isnull=False, arrival_slot__lt=over)
-    return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:WAITS_KEPT])
+    return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:SHARE_OF])
 
 
 def _share(rows: Sequence[_Stood]) -> float:
@@ -134,12 +136,10 @@ def _published_share(market: Market, before: dict[str, Any]) -> dict[str, Any]:
 
 
 def _median_wait(market: Market, *, owners: int) -> float | None:
-    records = DecisionRecord.objects.filter(bid__market=market, stood_from__isnull=False, bid__payment__isnull=False)
-    columns = ("slot", "bid__arrival_slot", "bid__owner_id", "bid__team_id")
-    rows = list(records.order_by("-version").values_list(*columns)[:WAITS_KEPT])
-    if len({party_of(owner, team) for _, _, owner, team in rows}) < owners:
+    last = sums.last_admissions_of_standing(market)
+    if len({party_of(one.owner, one.team) for one in last}) < owners:
         return None
-    return float(median(slot - arrival for slot, arrival, _, _ in rows))
+    return float(median(one.slot - one.arrival for one in last)) if last else None
 
 
 def _published(figures: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _latest(market: Market) -> tuple[int, dict[str, Any]]:
 
 @cache
 def _of_no_bids() -> dict[str, Any]:
-    return figures_of(Bid.objects.none()) | {"standing": None}
+    return figures_of({}) | {"standing": None}
 
 
 @one_version()
@@ -241,8 +241,7 @@ def flow(market: Market, viewer: User) -> Flow:
     found = market_readings.flow(market)
     if sees_all(market, viewer):
         return found
-    own = Bid.objects.filter(market=market, owner=viewer, state=BidState.COMPLETED)
-    mine = np.isin(found.sequence, np.array(own.values_list("sequence", flat=True), dtype=np.int64))
+    mine = sums.completions(market_snapshot(market).market)["owner"] == viewer.pk
     rows = [row for row in Publication.objects.filter(market=market) if row.figures["mean_jct_slots"] is not None]
     return Flow(
         sequence=found.sequence[mine],

@@ -17,7 +17,7 @@ from auctions.counterfactual.alternatives import alternatives_of
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import Archived
-from auctions.domain.totals import figures_of
+from auctions.domain.totals import figures_of, sums_by_state
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.slots import pass_slots
@@ -103,7 +103,7 @@ def readings(market: Market) -> dict[str, Any]:
     end = market.slot + 5
     welfare, flow = market_readings.welfare(market), market_readings.flow(market)
     return {
-        "figures": figures_of(Bid.objects.filter(market=market)),
+        "figures": figures_of(sums_by_state(Bid.objects.filter(market=market))),
         "welfare": [welfare.welfare.tolist(), welfare.revenue.tolist(), np.asarray(welfare.zero_price_bound).tolist()],
         "flow": [flow.flow.tolist(), flow.mean.tolist()],
         "utilisation": market_readings.utilisation(market, start=0, end=end).used.tolist(),
