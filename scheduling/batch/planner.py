@@ -213,6 +213,8 @@ def _improve(
     groups = zip(batch.begin.tolist(), batch.end.tolist(), strict=True)
     shortest = np.array([batch.options.duration[low:high].min(initial=UNLIMITED) for low, high in groups])
     soonest = np.maximum(within[0, 0], batch.earliest) + shortest
+    if len(turns) == 1 or (out.end[turns] <= soonest[turns]).all():
+        return  # nothing can be complete sooner
     starts = [turns, turns[np.argsort(-weights[turns], kind="stable")]]
     starts.append(turns[np.argsort(-(weights / shortest)[turns], kind="stable")])
     terms = Terms(
@@ -229,8 +231,10 @@ def _improve(
 def warm_up() -> None:
     """Compile every kernel, or load it from disk, so that no request has to wait for it."""
     ledger, bid = smallest_problem()
-    bids = [bid, replace(bid, id="ring", architecture=Architecture.RING)]
-    plan_batch(bids, ledger, [(0, ledger.end)], search=Search(jobs=2, effort=1))
+    # More jobs than servers, since there is nothing to search for if none has to wait.
+    bids = [replace(bid, id=str(number)) for number in range(len(ledger.inventory.servers))]
+    bids.append(replace(bid, id="ring", architecture=Architecture.RING))
+    plan_batch(bids, ledger, [(0, ledger.end)], search=Search(jobs=len(bids), effort=1))
     plan_batch(bids, ledger, [(0, ledger.end)], later=0)
 
 

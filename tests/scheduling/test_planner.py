@@ -14,6 +14,7 @@ from numba.core.runtime import nrt
 from scheduling.batch import capacity, planner
 from scheduling.batch import kernel as batch_kernel
 from scheduling.batch import options as batch_options
+from scheduling.batch import search as batch_search
 from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
@@ -387,7 +388,7 @@ def test_kernels_release_every_array_that_they_make_and_none_of_their_callers() 
 
 def compiled() -> dict[str, int]:
     """Return the number of times that each kernel was compiled or loaded, by name."""
-    modules = (planner, batch_kernel, rigid_durations, batch_options, capacity)
+    modules = (planner, batch_kernel, batch_search, rigid_durations, batch_options, capacity)
     functions = {name: f for module in modules for name, f in vars(module).items() if hasattr(f, "signatures")}
     return {name: len(f.signatures) for name, f in functions.items()}
 
@@ -410,5 +411,5 @@ def compiled_by_warming_up_and_by_planning() -> tuple[dict[str, int], dict[str, 
 def test_warming_up_leaves_nothing_to_compile() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         before, after = fresh.submit(compiled_by_warming_up_and_by_planning).result()
-    assert min(before[name] for name in ("plan", "_keys", "_grouped", "release", "count_fitting")) == 1
+    assert min(before[name] for name in ("plan", "improve", "_keys", "_grouped", "release", "count_fitting")) == 1
     assert after == before
