@@ -23,6 +23,8 @@ from web.problems import CONTENT_TYPE, problem
 
 HEAD_LIMIT_BYTES: Final = 65_536
 """Bytes of a head that is not complete after which it is refused."""
+QUEUE_LIMIT: Final = 32
+"""Largest number of requests of a connection that wait for the answer to an earlier one."""
 RETRY_S: Final = 3
 """Seconds for Retry-After."""
 
@@ -54,6 +56,7 @@ class Connection(HttpToolsProtocol):
         """Begin, or refuse a connection beyond the limits."""
         super().connection_made(transport)
         self._head_bytes = 0
+        self._is_full = False
         self.caller = _caller(self.client)
         self._enter(Phase.HEAD)
         _limit_unread(transport.get_extra_info("socket"))
@@ -70,13 +73,17 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request; a head must not grow without end."""
+        if self._is_full:
+            return
         if self.phase in (Phase.IDLE, Phase.ANSWER):
             self._head_bytes = 0
             self._enter(Phase.HEAD)
         if self.phase is Phase.HEAD:
             self._head_bytes += len(data)
         super().data_received(data)
-        if self.phase is Phase.HEAD and self._head_bytes > HEAD_LIMIT_BYTES:
+        if self._is_full:
+            self._enter(Phase.ANSWER)
+        elif self.phase is Phase.HEAD and self._head_bytes > HEAD_LIMIT_BYTES:
             self._refuse("large head", 431, f"The head of a request may have {HEAD_LIMIT_BYTES} bytes.")
 
     def on_message_begin(self) -> None:
@@ -85,9 +92,22 @@ class Connection(HttpToolsProtocol):
         self._enter(Phase.HEAD)
 
     def on_headers_complete(self) -> None:
-        """End the head."""
+        """End the head; if too many requests wait, answer these, and neither this one nor what follows.
+
+        After each answer uvicorn reads on, however many wait, so that they would fill the memory.
+        """
         self._enter(Phase.BODY)
-        super().on_headers_complete()
+        if not self._is_full and len(self.pipeline) >= QUEUE_LIMIT:
+            self._is_full = True
+            self.cycle.keep_alive = False  # the last request that waits: the connection ends with its answer
+            add_one(CONNECTIONS_ENDED, "queue")
+        if not self._is_full:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Add to the body of the request."""
+        if not self._is_full:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End the request."""

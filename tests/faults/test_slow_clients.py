@@ -20,6 +20,7 @@ from tests.faults.installation import shell, start_web
 from tests.faults.streams import session_of, streams
 from tests.faults.test_serving import NO_WORKER, PASSWORD, SET_PASSWORD
 from tests.processes import DATABASE, free_port, python_env, wait_until
+from web.connections import QUEUE_LIMIT
 
 pytestmark = [pytest.mark.slow, pytest.mark.clocked]
 
@@ -166,6 +167,22 @@ def test_requests_that_are_sent_at_once_are_all_answered(port: int) -> None:
         found = rest(connection)
     assert (found.count(b"HTTP/1.1 200 "), found.count(b"HTTP/1.1 ")) == (4, 4)
     assert b"</html>" in found
+
+
+def test_a_client_that_sends_requests_without_end_before_it_is_answered_is_disconnected(port: int) -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    last = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with connect(port) as connection:
+        connection.sendall(request * QUEUE_LIMIT + last)
+        assert rest(connection).count(b"HTTP/1.1 200 ") == QUEUE_LIMIT + 1
+    assert "queue" not in causes(port)
+    with connect(port) as connection:
+        connection.sendall(request * 40 * QUEUE_LIMIT)  # shorter than the largest head
+        found = rest(connection)
+    assert QUEUE_LIMIT < found.count(b"HTTP/1.1 200 ") == found.count(b"HTTP/1.1 ") < 40 * QUEUE_LIMIT
+    assert found.count(b"\r\nconnection: close\r\n") == 1
+    assert "queue" in causes(port)
+    assert is_answered(port)
 
 
 def test_further_connections_of_one_address_are_answered_429_and_those_of_another_as_ever(port: int) -> None:
