@@ -44,7 +44,8 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     market, viewer = market_named(request, name), viewer_of(request)
     everything = visible_bids(market, viewer)
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
-    mine = operates(viewer, market.cluster) and "mine" in request.GET
+    sees_all = operates(viewer, market.cluster)
+    mine = sees_all and "mine" in request.GET
     found = everything.order_by("-sequence")
     if state in BidState.values:
         found = found.filter(state=state)
@@ -54,8 +55,11 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
         found = found.filter(owner=viewer)
     if text:
         found = found.filter(label__icontains=text)
+    chosen = {"state": state, "label": text, "mine": "1" if mine else ""}
+    # Sequence numbers have no gaps.
+    count = market.submitted if sees_all and not any(chosen.values()) else None
     context = {
-        **listing(request, found, {"state": state, "label": text, "mine": "1" if mine else ""}),
+        **listing(request, found, chosen, count=count),
         "market": market,
         "line": timeline_of(market),
         "states": [*((key.value, look.label) for key, look in LOOKS.items()), (IN_LINE, WAITS.label)],
