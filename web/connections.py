@@ -113,6 +113,9 @@ class Connection(HttpToolsProtocol):
         """End the request."""
         super().on_message_complete()
         self._enter(Phase.ANSWER)
+        if not self.is_answering:  # it was refused before its body had arrived, which has ended uvicorn's limit
+            self._head_bytes = 0
+            self._enter(Phase.HEAD)
 
     def on_response_complete(self) -> None:
         """End the answer; what has begun to arrive meanwhile has its whole time from now on."""

@@ -136,6 +136,15 @@ def test_a_body_that_is_sent_on_after_its_refusal_ends_with_the_connection(port:
         trickle(connection, port)
 
 
+def test_a_connection_whose_body_ends_after_its_refusal_is_closed_once_it_is_idle(port: int) -> None:
+    with connect(port) as connection:
+        connection.sendall(f"{HEAD.replace('1000', '2000000')}\r\n".encode() + b" " * 1_999_999)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401 ")
+        time.sleep(0.2)  # shorter than the limit of an idle connection
+        connection.sendall(b" ")
+        rest(connection)
+
+
 def test_a_connection_on_which_nothing_is_sent_is_closed_without_an_answer(port: int) -> None:
     with connect(port) as connection:
         assert rest(connection) == b""
