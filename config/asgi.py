@@ -117,7 +117,9 @@ class Handler(ASGIHandler):
             return await super().run_get_response(request)
         visit: Visit = request.scope["visit"]
         credential = _credential(request)
-        caller = self._callers.of(credential) if credential else address_of(request)
+        # The requests of one address share its seats until their users are known: anyone can make up credentials.
+        user = self._callers.user_of(credential)
+        caller = address_of(request) if user is None else user
         seats = self._reads if request.method in ("GET", "HEAD", "OPTIONS") else self._writes
         if not await visit.sit(seats, caller):
             return busy(request, "Too many requests are being answered; this one was not begun.")

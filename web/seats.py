@@ -60,9 +60,9 @@ class Callers:
     def __init__(self) -> None:
         self._users: OrderedDict[str, int] = OrderedDict()
 
-    def of(self, credential: str) -> Hashable:
-        """Return the user's key, or the cookie or token itself while its user is not known."""
-        return self._users.get(credential, credential)
+    def user_of(self, credential: str) -> int | None:
+        """Return the user's key; None while it is not known: a cookie or token may be made up."""
+        return self._users.get(credential)
 
     def learn(self, credential: str, user_id: int) -> None:
         """Remember the user of a credential; if there are too many, forget the one that was learned first."""

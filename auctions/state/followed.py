@@ -23,7 +23,9 @@ V = TypeVar("V")
 DECIDED: Final = frozenset({EventKind.ADMITTED, EventKind.REJECTED, EventKind.WITHDRAWN})
 """Kinds of events that decide or end a bid, beside those of `ENDS` and slots."""
 MOST_EVENTS: Final = 2_000
-"""Largest number of events that are followed; with more, everything is read again."""
+"""Number of events that are always followed."""
+SHARE_FOLLOWED: Final = 8
+"""Everything is read again after more events than that and than 1 / SHARE_FOLLOWED of the market's bids."""
 VERSIONS_KEPT: Final = 3
 """Versions of a market whose values are kept: readers of an earlier one may not have finished."""
 Known = tuple[tuple[int, V], ...]
@@ -84,8 +86,9 @@ def changed_bids(market: Market, *, since: int) -> frozenset[int] | None:
     events = Event.objects.filter(market=market, version__gt=since, version__lte=market.version).order_by()
     named = Q(kind__in=sorted(DECIDED | ENDS)) | Q(kind=EventKind.SLOT)
     columns = ("bid__sequence", "payload__completed", "payload__withdrawn", "payload__standing")
-    rows = list(events.filter(named).values_list(*columns)[: MOST_EVENTS + 1])
-    if len(rows) > MOST_EVENTS:
+    most = max(MOST_EVENTS, market.submitted // SHARE_FOLLOWED)
+    rows = list(events.filter(named).values_list(*columns)[: most + 1])
+    if len(rows) > most:
         return None
     found: set[int] = set()
     for number, completed, withdrawn, standing in rows:

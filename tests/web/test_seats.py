@@ -89,6 +89,13 @@ async def get(handler: Handler, address: str, *, token: str = "", cookie: str = 
     return int(sent[0]["status"])
 
 
+async def known(handler: Handler, *users: str) -> None:
+    """Let each user ask once, with a token of the same name."""
+    for user in users:
+        assert await get(handler, f"/api/page?user={user}", token=user) == 200
+    slow.under_way.clear()
+
+
 async def until(done: Callable[[], bool]) -> None:
     async with asyncio.timeout(LONG_S):
         while not done():
@@ -111,10 +118,11 @@ def test_threads_that_have_answered_requests_answer_the_next() -> None:
 def test_requests_of_one_user_leave_seats_to_others_and_the_health_check_needs_none() -> None:
     async def run() -> list[int]:
         handler = Handler()
-        many = [asyncio.create_task(get(handler, "/api/page?user=alice&wait", token="a")) for _ in range(12)]
+        await known(handler, "alice", "bob")
+        many = [asyncio.create_task(get(handler, "/api/page?user=alice&wait", token="alice")) for _ in range(12)]
         await until(lambda: len(slow.under_way) == 2)
-        assert await get(handler, "/healthz", token="a") == 200
-        assert await get(handler, "/api/page?user=bob", token="b") == 200
+        assert await get(handler, "/healthz", token="alice") == 200
+        assert await get(handler, "/api/page?user=bob", token="bob") == 200
         assert slow.under_way == ["alice", "alice", "bob"]
         slow.go.set()
         return list(await asyncio.gather(*many))
@@ -140,12 +148,28 @@ def test_a_user_with_several_sessions_and_a_token_has_one_share() -> None:
     asyncio.run(run())
 
 
+def test_made_up_credentials_share_the_seats_of_their_address() -> None:
+    async def run() -> None:
+        handler = Handler()
+        await known(handler, "alice")
+        many = [asyncio.create_task(get(handler, f"/api/page?user={i}&wait", token=str(i))) for i in range(4)]
+        many += [asyncio.create_task(get(handler, f"/api/page?user={i}&wait", cookie=str(i))) for i in range(4)]
+        await until(lambda: len(slow.under_way) == 2)
+        assert await get(handler, "/api/page?user=alice", token="alice") == 200
+        assert len(slow.under_way) == 3
+        slow.go.set()
+        assert await asyncio.gather(*many) == [200] * 8
+
+    asyncio.run(run())
+
+
 def test_who_logs_in_does_not_stand_for_everybody_at_that_address() -> None:
     async def run() -> None:
         handler = Handler()
-        assert await get(handler, "/api/page?user=alice") == 200
+        for cookie in ("", "one"):
+            assert await get(handler, "/api/page?user=alice", cookie=cookie) == 200
         many = [asyncio.create_task(get(handler, "/api/page?user=alice&wait", cookie="one")) for _ in range(2)]
-        await until(lambda: len(slow.under_way) == 3)
+        await until(lambda: len(slow.under_way) == 4)
         assert await get(handler, "/api/page?user=alice", cookie="") == 200
         slow.go.set()
         await asyncio.gather(*many)
@@ -160,7 +184,8 @@ def test_all_users_together_have_so_many_seats_and_the_next_one_is_asked_to_come
 
     async def run() -> None:
         handler = Handler()
-        many = [asyncio.create_task(get(handler, f"/api/page?user={i}&wait", token=str(i))) for i in range(4)]
+        await known(handler, "1", "2", "3", "4", "5")
+        many = [asyncio.create_task(get(handler, f"/api/page?user={i}&wait", token=str(i))) for i in range(1, 5)]
         await until(lambda: len(slow.under_way) == 4)
         assert await get(handler, "/api/page?user=5", token="5") == 503
         assert await get(handler, "/healthz") == 200
@@ -196,7 +221,7 @@ def test_cookies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch
     callers = Callers()
     for user_id, cookie in enumerate("abc"):
         callers.learn(cookie, user_id)
-    assert [callers.of(cookie) for cookie in "abc"] == ["a", 1, 2]
+    assert [callers.user_of(cookie) for cookie in "abc"] == [None, 1, 2]
 
 
 def test_middleware_and_view_take_one_turn_of_the_requests_thread(
