@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import elastic, offline, overload, philly, preemptive, split_learning, weighted
 from benchmarks.decision import Measurement, measure
 from benchmarks.twin import compare
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.policies.dps import Dps
 from studies.workloads.generated.dps import PAPER, Setting
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--week", type=Path, metavar="FILE", help="a trace of jobs to replay instead of a drawn week")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    warm_up()
+    warm_up_all()
     print(f"kernels ready after {time.perf_counter() - began:.1f} s (paid once per process, before any request)\n")
     quick, seed = arguments.quick, arguments.seed
     files = {"day": arguments.day, "week": arguments.week}

@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.offline import SLOTS, SMALL_DPS, SMALL_OASIS, small_dps, small_oasis
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.offline import Kind, best_bound, lagrangian
 from studies.papers.learned_prices.judging import RULES, judge, lessons
 from studies.papers.learned_prices.settings import POLICIES, Period, Setting
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=10, help="instances with a proven optimum, for each paper")
     parser.add_argument("--seed", type=int, default=10, help="of the first instance")
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     for line in table(options.instances, options.seed):
         print(line, flush=True)
 

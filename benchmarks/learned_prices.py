@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.market_on_traces.contenders import BEFORE
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from studies.papers.learned_prices.comparing import Summary, rows_of, summaries, verdicts
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--before", action="store_true", help="also quantile prices with former defaults")
     parser.add_argument("--rows", action="store_true", help="a line of JSON for each run")
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     chosen = [
         setting
         for setting in SETTINGS

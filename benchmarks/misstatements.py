@@ -25,7 +25,7 @@ from benchmarks.market_on_traces.workloads import make_workload, own_sources
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision
 from scheduling.model.types import Floats
@@ -65,7 +65,7 @@ def main() -> None:
     )
     parser.add_argument("--sequences", action="store_true", help="of whole sequences of tries")
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     traced = list(worlds(seeds=options.seeds, jobs=options.jobs))
     if options.sequences:
         tables = [sequences(traced)]

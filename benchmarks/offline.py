@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.philly import DAY, SLOT_S, jobs_of, source_of
 from scheduling.book.ledger import Ledger
 from scheduling.instances.preemptive import read_preemptive
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.offline import Covers, Kind, OfflineProblem, best_bound, lagrangian
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs instead of a drawn day")
     arguments = parser.parse_args()
-    warm_up()
+    warm_up_all()
     instances, seconds = (2, 10.0) if arguments.quick else (arguments.instances, arguments.seconds)
     print(f"{JOBS} jobs, {SLOTS} slots")
     for line in table(SMALL, instances=instances, seconds=seconds, seed=arguments.seed):

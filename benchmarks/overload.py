@@ -18,7 +18,7 @@ from cluster.traces.records import TraceJob
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision
 from scheduling.model.inventory import Inventory
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer lengths of the line")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     for line in table(quick=options.quick, seed=options.seed):
         print(line, flush=True)
 

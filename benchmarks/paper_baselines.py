@@ -17,7 +17,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.model.bid import Bid
 from scheduling.policies.base import Policy
 from scheduling.policies.baselines.dorm import Dorm
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper_baselines", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="workloads drawn for each point")
     seeds = range(1, 1 + parser.parse_args().seeds)
-    warm_up()
+    warm_up_all()
     for table in (running_maximum_table(seeds), round_robin_table(seeds), peaks_table(seeds)):
         for line in table:
             print(line, flush=True)

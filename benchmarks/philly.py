@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import philly_rows
 from cluster.traces.formats import open_trace, read_trace
 from cluster.traces.records import TraceJob
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.registry import make_policy
 from studies.workloads.simulation.replay import Replayed, ReplayParameters, horizon_for, replay
 from studies.workloads.traces.machines import gpu_cluster
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only the day under FIFO")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     files = {"day": options.day, "week": options.week}
     for line in table(files=files, quick=options.quick, seed=options.seed):
         print(line, flush=True)

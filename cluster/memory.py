@@ -62,7 +62,7 @@ def begin_to_load() -> None:
 
 
 def end_to_load() -> None:
-    """Let the row begin with the column after them."""
+    """Exclude what was imported from garbage collection, and enable the collector again."""
     gc.freeze()
     gc.enable()
 

@@ -87,14 +87,16 @@ def compile_part(name: str) -> None:
 
 
 def warm_up(*groups: Group) -> None:
-    """Compile these groups, or load them from disk, so that no decision has to wait for it.
-
-    Without arguments: all groups but that of split learning, which plans load themselves.
-    """
-    for group in groups or (group for group in GROUPS.values() if group is not SPLIT_LEARNING):
+    """Compile these groups, or load them from disk, so that no decision has to wait for it."""
+    for group in groups:
         if group not in _warm:
             group.warm_up()
             _warm.add(group)
+
+
+def warm_up_all() -> None:
+    """Compile or load all groups but that of split learning, which plans load themselves."""
+    warm_up(*(group for group in GROUPS.values() if group is not SPLIT_LEARNING))
 
 
 def is_warm(group: Group) -> bool:

@@ -156,8 +156,10 @@ def compile_here(groups: Iterable[Group]) -> None:
     """Load kernels into this process, and compile those that no other process compiles."""
     never_in_transaction("The compiling of kernels")
     new = [group for group in groups if not kernels.is_warm(group)]
-    compiling.compile_all(kernels.parts_of(new))
-    kernels.warm_up(*new)
+    if new:
+        compiling.compile_all(kernels.parts_of(new))
+        kernels.warm_up(*new)
+        memory.pass_over_what_is_loaded()
 
 
 def words(market_id: int) -> str:

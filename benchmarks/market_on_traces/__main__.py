@@ -26,7 +26,7 @@ from benchmarks.market_on_traces.report import table
 from benchmarks.market_on_traces.results import Results, run
 from benchmarks.market_on_traces.targets import verdicts
 from benchmarks.market_on_traces.workloads import FAMILIES, JOBS, LOADS, SEEDS, Source, own_sources, sources
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 
 MOST_PROCESSES = 2
 
@@ -79,7 +79,7 @@ def main() -> None:
 
 def computed(options: argparse.Namespace) -> list[Cell]:
     """Return the cells of the file of results, computing those that are missing."""
-    warm_up()
+    warm_up_all()
     path = options.results or Path("var/market-on-traces.jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)
     if options.fresh:

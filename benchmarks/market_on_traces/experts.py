@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks.market_on_traces.workloads import FAMILIES, Source, Workload, make_workload, own_sources, sources
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.policies.base import Policy
 from scheduling.policies.dps import Dps
 from scheduling.policies.simulation import Simulation
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="traces to judge by instead of the own samples")
     parser.add_argument("--jobs", type=int, default=50, help="largest number of jobs of a workload")
     options = parser.parse_args()
-    warm_up()
+    warm_up_all()
     found = own_sources() if options.traces is None else sources(options.traces)
     for line in table(found, jobs=options.jobs):
         print(line, flush=True)

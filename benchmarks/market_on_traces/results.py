@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.workloads import Source
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.model.types import Json
 
 Key = tuple[Place, str, str, str]
@@ -65,7 +65,7 @@ def run(
         for source, place, missing in todo:
             yield place, _keep(results, cells_of(source, place, missing))
         return
-    with ProcessPoolExecutor(processes, initializer=warm_up) as pool:
+    with ProcessPoolExecutor(processes, initializer=warm_up_all) as pool:
         waiting = {pool.submit(_listed, *one): one[1] for one in todo}
         for done in as_completed(waiting):
             yield waiting[done], _keep(results, done.result())

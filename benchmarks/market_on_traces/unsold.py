@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.idle import IdleGpus
 from benchmarks.market_on_traces.workloads import FAMILIES, Workload, make_workload, own_sources
-from scheduling.kernels import warm_up
+from scheduling.kernels import warm_up_all
 from scheduling.policies.standing import StandingRule
 from studies.workloads.simulation.outcome import outcome_of
 from studies.workloads.simulation.replay import run_trace
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.market_on_traces.unsold", description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help="largest number of jobs of a sample")
     jobs = parser.parse_args().jobs
-    warm_up()
+    warm_up_all()
     for line in lines(jobs):
         print(line, flush=True)
 

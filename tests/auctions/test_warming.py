@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -237,6 +238,16 @@ def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
     monkeypatch.setattr(compiling, "compile_all", lambda parts: asked.append(list(parts)))
     assert warming.prepare(queued.pk)
     assert asked == [["queues"]]
+
+
+@pytest.mark.django_db
+def test_a_worker_without_open_markets_loads_no_kernels(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.EMBEDDED = False
+    loaded: set[kernels.Group] = set()
+    monkeypatch.setattr(kernels, "_warm", loaded)
+    tasks.warm_up_worker()
+    assert warming.groups_of_open_markets() == ()
+    assert loaded == set()
 
 
 COMPILE = """

@@ -41,7 +41,7 @@ def _begin(directory: str) -> None:
     os.environ.pop("REDIS_URL", None)
     django.setup()
     call_command("migrate", verbosity=0)
-    kernels.warm_up()  # before transactions, which hold the lock of the database
+    kernels.warm_up_all()  # before transactions, which hold the lock of the database
 
 
 def _cases() -> Iterator[tuple[str, dict[str, object]]]:

@@ -63,7 +63,7 @@ def set_up() -> None:
     submission.log.disabled = True  # quotes on which a policy fails as it is made to
     call_command("migrate", verbosity=0)
     _tables = connection.connection.serialize()
-    kernels.warm_up()
+    kernels.warm_up_all()
     holding.LONGEST_S = float("inf")  # a machine may be busy, and no other process waits
     gc.collect()
     gc.freeze()

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         task = Task(scale, _seeds(options["seed"], options["seeds"]), self._progress)
         folder = (options["out"] or settings.VAR_DIR / "reproduction") / paper.key
         prepare(folder)
-        kernels.warm_up()
+        kernels.warm_up_all()
         for figure in figures:
             self._drawing = figure.name
             runs = RunFile(folder / f"{file_name(figure)}-{scale}.runs.jsonl", resume=options["resume"])
