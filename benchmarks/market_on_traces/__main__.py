@@ -23,10 +23,9 @@ from benchmarks.market_on_traces.contenders import contenders
 from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import table
-from benchmarks.market_on_traces.results import Results, run
+from benchmarks.market_on_traces.results import Results, make_ready, run
 from benchmarks.market_on_traces.targets import verdicts
 from benchmarks.market_on_traces.workloads import FAMILIES, JOBS, LOADS, SEEDS, Source, own_sources, sources
-from scheduling.kernels import warm_up_all
 
 MOST_PROCESSES = 2
 
@@ -79,7 +78,7 @@ def main() -> None:
 
 def computed(options: argparse.Namespace) -> list[Cell]:
     """Return the cells of the file of results, computing those that are missing."""
-    warm_up_all()
+    make_ready()
     path = options.results or Path("var/market-on-traces.jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)
     if options.fresh:

@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.workloads import Source
+from cluster.memory import pass_over_what_is_loaded
 from scheduling.kernels import warm_up_all
 from scheduling.model.types import Json
 
@@ -45,6 +46,12 @@ class Results:
         self._known[cell.place, cell.sha256, cell.contender, _text(cell.settings)] = cell
 
 
+def make_ready() -> None:
+    """Load kernels, and exclude what is loaded from garbage collection, as servers and workers do."""
+    warm_up_all()
+    pass_over_what_is_loaded()
+
+
 def run(
     sources: Sequence[Source],
     places: Iterable[Place],
@@ -65,7 +72,7 @@ def run(
         for source, place, missing in todo:
             yield place, _keep(results, cells_of(source, place, missing))
         return
-    with ProcessPoolExecutor(processes, initializer=warm_up_all) as pool:
+    with ProcessPoolExecutor(processes, initializer=make_ready) as pool:
         waiting = {pool.submit(_listed, *one): one[1] for one in todo}
         for done in as_completed(waiting):
             yield waiting[done], _keep(results, done.result())
