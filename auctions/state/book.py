@@ -407,7 +407,7 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
     if book.version < market.sealed_version:
         return False  # the events that it missed may be archived
     most = CATCH_UP_EVENTS * max(1, len(book.running.jobs) // (JOBS_PER_EVENT * CATCH_UP_EVENTS))
-    events = _missed(most)(market.pk, book.version)
+    events = _missed(most)(market.pk, book.version, market.version)
     if len(events) > most or not CAUGHT_UP.issuperset(row[0] for row in events):
         return False
     for kind, slot, payload, number, owner, inventory, text, receipt, stood_from, first in events:
@@ -441,10 +441,13 @@ _OF_AN_EVENT = (
 
 @cache
 def _missed(most: int) -> "Prepared[tuple[Any, ...]]":
-    """Return the query for the events of a market after a version that change the ledger, one more than `most`."""
+    """Return the query for the events after a version, up to another one, that change the ledger: `most` and one."""
     moves = Event.objects.filter(kind__in=sorted(MOVES_THE_LEDGER)).order_by("version")
     return Prepared(
-        lambda market, version: moves.filter(market=market, version__gt=version).values_list(*_OF_AN_EVENT)[: most + 1],
+        lambda market, version, last: moves.filter(market=market, version__gt=version, version__lte=last).values_list(
+            *_OF_AN_EVENT
+        )[: most + 1],
+        int,
         int,
         int,
     )

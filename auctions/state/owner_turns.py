@@ -19,11 +19,13 @@ MOST_EVENTS: Final = 1000
 """Largest number of events that are applied: after more, the queue is read from rows."""
 
 _SINCE = Prepared(
-    lambda market, version: (
-        Event.objects.filter(market=market, version__gt=version)
+    lambda market, version, last: (
+        # With the last version, too, the planner expects few rows: else it read all bids of a large table.
+        Event.objects.filter(market=market, version__gt=version, version__lte=last)
         .order_by("version")
         .values_list("version", "kind", "bid__sequence", "bid__arrival_slot", "bid__owner", "bid__team")
     ),
+    int,
     int,
     int,
 )
@@ -74,7 +76,7 @@ class DecisionQueue:
         """Apply the events since its version; return False if it must be read from rows instead."""
         if not 0 <= market.version - self.version <= MOST_EVENTS or self.version < market.sealed_version:
             return False  # the events since are too many, or may be archived
-        events = _SINCE(market.pk, self.version) if market.version > self.version else ()
+        events = _SINCE(market.pk, self.version, market.version) if market.version > self.version else ()
         for version, kind, number, slot, owner, team in events:
             if kind == EventKind.RETRIED:
                 return False  # a bid that stood does not wait again
