@@ -114,6 +114,7 @@ def save_counters(market: Market) -> None:
             "slot",
             "now",
             "planning_failed",
+            "standing_rule",
         ]
     )
     announce(market.pk, market.version)

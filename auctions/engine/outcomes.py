@@ -69,8 +69,8 @@ class Outcomes:
     def add_standing(self, bid: Bid, made: Made, *, until: int, rule: Json) -> None:
         """Add a rejection after which the bid stands. Its event states the rule if another one was stated last."""
         self._decided.append(transitions.stands(bid, slot=self._moment.now, until=until))
-        stated = {} if self._book.stated_rule == rule else {"rule": rule}
-        self._book.stated_rule = rule
+        stated = {} if self._market.standing_rule == rule else {"rule": rule}
+        self._market.standing_rule = rule
         self._record(FirstDecision, bid, made, EventKind.STANDING, {"until": until, **stated})
 
     def write(self) -> None:

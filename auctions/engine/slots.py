@@ -71,6 +71,8 @@ def caught_up(market: Market, moment: MarketTime, *, teams: Iterable[int | None]
             payload["withdrawn"] = withdrawn
         taken = standing.take_turn(market, book, moment, before=before, teams=teams)
         payload |= taken.turn.payload()
+        if "standing" in payload:
+            market.standing_rule = taken.turn.rule.to_json()
         event = record(market, EventKind.SLOT, moment, payload=payload)
         planning.write(book, planned.moves, moment, version=event.version)
         planning.note_failure(market, book, planned, event, moment, others=[unpriced])

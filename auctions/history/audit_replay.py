@@ -12,6 +12,7 @@ from auctions.models import Event, EventKind, Market, SlotPrice
 from auctions.state.queue_rows import RecordedWork, together
 from cluster.database.paging import in_pages
 from scheduling.model.types import Json
+from scheduling.policies.standing import StandingRule
 
 
 class ReplayedRecord:
@@ -83,6 +84,9 @@ class ReplayedRecord:
             return
         for number, _ in self._receipts.left():
             yield f"bid {number} has a receipt that a replay does not give"
+        kept, stated = self._market.standing_rule, self._state.standing.rule
+        if kept is not None and StandingRule.from_json(kept) != stated:
+            yield f"market.standing_rule is {kept}; the rule that an event stated last is {stated.to_json()}"
 
     def work(self) -> RecordedWork:
         """Return the work that workers did from queues; raises the error with which the replay broke off."""

@@ -48,6 +48,9 @@ class Market(models.Model):
     planning_failed = models.BooleanField(
         default=False, editable=False, help_text="Whether the policy failed when it last planned jobs."
     )
+    standing_rule = models.JSONField(
+        null=True, editable=False, help_text="Rule of standing bids that an event stated last; null if none is known."
+    )
     slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot that began and was processed.")
     now = models.BigIntegerField(
         default=0, editable=False, help_text="First slot on sale when the ledger last changed."

@@ -68,8 +68,6 @@ class LiveBook:
     policy: Policy
     policy_id: int
     running: RunningBook
-    stated_rule: Json | None = None
-    """The rule of standing bids that the last event with one stated; None if that is not known."""
 
     @property
     def ledger(self) -> Ledger:
@@ -416,7 +414,6 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
         if now < book.ledger.start:
             return False  # the book was already advanced beyond the slot of this event
         book.advance(now)
-        book.stated_rule = payload.get("standing", payload).get("rule", book.stated_rule)
         if number is None:
             book.running.apply(moves)
             continue

@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from auctions.domain.standing_rule import RULE
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.policies import change_policy
@@ -164,6 +165,10 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         {"policies are as their events say"},
     ),
     "the market's version": (lambda: Market.objects.update(version=F("version") + 1), {"events are contiguous"}),
+    "the rule of standing bids": (
+        lambda: Market.objects.update(standing_rule=RULE.to_json() | {"every": RULE.every + 1}),
+        {"replay gives every receipt byte for byte"},
+    ),
     "the market's ledger version": (lambda: Market.objects.update(ledger_version=1), {"events are contiguous"}),
     "the last number given out": (
         lambda: Market.objects.update(submitted=F("submitted") + 1),

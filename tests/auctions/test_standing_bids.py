@@ -303,11 +303,17 @@ def test_an_event_states_the_rule_of_turns_only_if_it_is_not_the_one_stated_last
         other_process.setattr(decision_queue, "RULE", replace(RULE, every=2))
         stands(market, bob)
         stands(market, bob)
+    book.forget()  # nothing that a process remembers changes an event
     stands(market, bob)
+    stands(market, bob)
+    with monkeypatch.context() as other_process:
+        other_process.setattr(standing, "RULE", replace(RULE, every=1))
+        pass_to(market, 2)
     stands(market, bob)
     events = Event.objects.filter(kind=EventKind.STANDING).order_by("version")
     stated = [(event.payload.get("rule") or {}).get("every") for event in events]
-    assert stated == [RULE.every, None, None, 2, None, RULE.every, None]
+    assert stated == [RULE.every, None, None, 2, None, RULE.every, None, RULE.every]
+    assert Event.objects.get(payload__now=2).payload["standing"]["rule"]["every"] == 1
     assert_sound(market)
 
 
