@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from django.db.models import QuerySet, Sum
@@ -130,9 +131,9 @@ def budget_rows(teams: QuerySet[Team], at: datetime) -> Iterator[tuple[Any, ...]
         yield (team.name, team.title, one.budget.period, one.starts_on, last_day, _plain(one.budget.amount), *sums)
 
 
-def _plain(amount: int) -> str:
-    """Credits without separators."""
-    return in_words(amount).replace(",", "")
+def _plain(amount: int) -> Decimal:
+    """Credits without separators. A number, also below 0: CSV files quote a text that begins with a minus sign."""
+    return Decimal(in_words(amount).replace(",", ""))
 
 
 def day_of(text: str) -> date:

@@ -102,6 +102,15 @@ def test_the_budgets_of_all_teams_are_a_csv_file(spent: Bid, bella: User, olga: 
     assert (first.day, (last + timedelta(days=1)).day, first.month) == (1, 1, last.month)
 
 
+def test_credits_that_were_taken_back_are_a_number_in_the_csv_file(
+    spent: Bid, team: Team, bella: User, olga: User, client_of: Callable[[User], APIClient]
+) -> None:
+    budgets.grant(team, -2_500_000, by=olga, note="-unused")
+    for client, path in ((page_of(bella), "/teams/vision/credits.csv"), (client_of(bella), f"{REST}/transactions.csv")):
+        newest = next(csv.DictReader(client.get(path).text.splitlines()))
+        assert (newest["kind"], newest["credits"], newest["note"]) == ("granted", "-2.5", "'-unused")
+
+
 def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
     text = page_of(bella).get(PAGE).text
     assert "has no budget: its bids have no limit" in text
