@@ -6,6 +6,7 @@ with a person, and end that.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
@@ -67,12 +68,14 @@ def claims_of(request: HttpRequest) -> Mapping[str, Any]:
     ProviderAway
         If the provider does not answer, or not as one.
     """
-    expected = {
-        "iss": {"essential": True, "value": settings.OIDC_ISSUER},
-        "aud": {"essential": True, "value": settings.OIDC_CLIENT_ID},
-    }
     try:
-        token = _checked_provider().authorize_access_token(request, claims_options=expected, leeway=LEEWAY_S)
+        provider = _checked_provider()
+        expected = {
+            # As its document writes it: some end it with a slash, which the setting has not.
+            "iss": {"essential": True, "value": provider.load_server_metadata()["issuer"]},
+            "aud": {"essential": True, "value": settings.OIDC_CLIENT_ID},
+        }
+        token = provider.authorize_access_token(request, claims_options=expected, leeway=LEEWAY_S)
     except (OAuthError, JoseError) as error:
         raise LoginRefused(f"The login was refused: {_words(error)}.") from error
     except (RequestException, RuntimeError, ValueError, KeyError) as error:
@@ -146,10 +149,16 @@ def _by_email(claims: Mapping[str, Any]) -> User | None:
     email = claims.get("email")
     if not settings.OIDC_MATCH_EMAIL or claims.get("email_verified") is not True or not isinstance(email, str):
         return None
-    users = list(User.objects.filter(email__iexact=email, identities=None)[:2]) if email else []
+    found = User.objects.filter(email__iexact=email, identities=None) if email else ()
+    users = [user for user in found if _folded(user.email) == _folded(email)]
     if len(users) != 1:
         return None
     return _link(users[0], claims)
+
+
+def _folded(email: str) -> str:
+    """Return an address without regard to case. PostgreSQL takes more letters for the same, such as ı for i."""
+    return unicodedata.normalize("NFKC", email).casefold()
 
 
 def _new(claims: Mapping[str, Any]) -> User:

@@ -33,6 +33,8 @@ class Provider:
     has_id_token: bool = True
     says_issuer: str | None = None
     """The issuer in the provider's own document, if it is another one."""
+    slash: str = ""
+    """What the provider's own document and its tokens have behind the issuer."""
     asked: dict[str, str] = field(default_factory=dict)
     """The query with which a browser came last."""
     tokens: list[dict[str, str]] = field(default_factory=list)
@@ -41,7 +43,7 @@ class Provider:
     def document(self) -> dict[str, Any]:
         """The provider's own document."""
         return {
-            "issuer": self.says_issuer or self.issuer,
+            "issuer": self.says_issuer or f"{self.issuer}{self.slash}",
             "authorization_endpoint": f"{self.issuer}/authorize",
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/keys",
@@ -58,7 +60,8 @@ class Provider:
         if self.token is not None:
             return self.token
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": self.asked["nonce"]}
+        issuer = f"{self.issuer}{self.slash}"
+        claims = {"iss": issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": self.asked["nonce"]}
         claims = {name: value for name, value in {**claims, **self.claims}.items() if value is not None}
         return jwt.encode({"alg": "RS256", "kid": "one"}, claims, self.signs_with or self.key)
 

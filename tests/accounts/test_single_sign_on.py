@@ -185,6 +185,15 @@ def test_a_provider_that_names_another_issuer_is_not_asked(there: Provider) -> N
     assert "does not answer" in refused(client.get(BEGIN), client)
 
 
+def test_a_provider_may_end_its_issuer_with_a_slash(there: Provider) -> None:
+    there.slash = "/"
+    client, _ = log_in(there)
+    assert user_of(client) == "bella"
+    assert Identity.objects.get().issuer == there.issuer
+    there.claims["iss"] = there.issuer  # not as its document writes it
+    assert user_of(log_in(there)[0]) is None
+
+
 def test_a_provider_that_is_away_is_said_to_be(settings: LazySettings, db: None) -> None:
     with provider() as found:
         pass
@@ -228,6 +237,19 @@ def test_an_account_is_found_by_a_verified_address_if_that_is_allowed(
     there.claims |= claims
     client, _ = log_in(there)
     assert user_of(client) == expected
+
+
+def test_an_address_that_only_the_database_takes_for_the_same_finds_no_account(
+    there: Provider, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.OIDC_NEW_ACCOUNTS, settings.OIDC_MATCH_EMAIL = False, True
+    User.objects.create_superuser("mike", email="Mike@example.org")
+    # As PostgreSQL compares: upper case of a dotless i is I.
+    rows = User.objects.filter(email__iexact="mike@example.org", identities=None)
+    monkeypatch.setattr(User.objects, "filter", lambda **_: rows)
+    for email, expected in (("m\u0131ke@example.org", None), ("mike@example.org", "mike")):
+        there.claims |= {"email": email, "email_verified": True}
+        assert user_of(log_in(there)[0]) == expected
 
 
 def test_an_account_that_is_linked_is_not_found_by_its_address_again(there: Provider, settings: LazySettings) -> None:
