@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from auctions.domain.errors import AuctionError
 from auctions.domain.lock import locked_market
@@ -187,8 +187,10 @@ def _cut(market: Market, before: Before, most: int) -> Event | None:
         slots = slots.filter(payload__from__lte=before.slot)
     if before.time is not None:
         slots = slots.filter(at__lte=before.time)
-    # Messages are made from events; a webhook that is off gets none of those that it missed.
-    cursors = WebhookCursor.objects.filter(market=market, webhook__is_on=True)
+    # Messages are made from events; a webhook that is off gets none of those that it missed. One of another cluster
+    # reads none of them.
+    reading = WebhookCursor.objects.filter(market=market, webhook__is_on=True, webhook__owner__is_active=True)
+    cursors = reading.filter(Q(webhook__cluster=None) | Q(webhook__cluster=market.cluster_id))
     read = cursors.aggregate(least=Min("version"))["least"]
     if read is not None:
         slots = slots.filter(version__lte=read + 1)

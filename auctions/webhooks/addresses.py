@@ -34,7 +34,8 @@ def checked_url(url: str, field: str = "url") -> str:
     except ValueError:
         raise InvalidField(field, expected) from None
     is_plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
-    if not is_plain or parts.scheme not in schemes or not host or "@" in parts.netloc or "#" in url:
+    has_scheme = url.startswith(tuple(f"{one}://" for one in schemes))  # in small letters, as senders read it
+    if not is_plain or not has_scheme or not host or "@" in parts.netloc or "#" in url:
         raise InvalidField(field, expected)
     return url
 

@@ -66,7 +66,8 @@ def create(user: User, request: WebhookRequest) -> Made:
 
 
 def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook:
-    """Change a webhook; one that is switched on again goes on where it stopped, at once.
+    """Change a webhook; one that is switched on again goes on where it stopped, at once. Of clusters that it did not
+    follow it sends what happens from now on.
 
     Raises
     ------
@@ -79,10 +80,12 @@ def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook
         if is_on and not held.is_on:
             held.off_reason, held.failing_since = "", None
             held.deliveries.filter(status=DeliveryStatus.WAITING).update(next_at=clock.now(), attempts=0)
+        before = held.cluster_id
         for name, value in fields.items():
             setattr(held, name, value)
         held.is_on = is_on
         held.save(update_fields=[*fields, "is_on", "off_reason", "failing_since"])
+        messages.follow_from_now(held, before=before)
     return held
 
 

@@ -81,9 +81,27 @@ def derive() -> int:
 
 def start_cursors(webhook: Webhook) -> None:
     """Let a new webhook send only what happens from now on."""
-    markets = Market.objects.order_by("pk").values_list("pk", "version")
+    _start(webhook, Market.objects.all())
+
+
+def follow_from_now(webhook: Webhook, *, before: int | None) -> None:
+    """Let a webhook of another cluster than `before` (a key; None for all) send what happens from now on there.
+
+    Its cursors in markets that it did not follow stand where they were when it last did, or was made.
+    """
+    if before is None or before == webhook.cluster_id:
+        return
+    entered = Market.objects.exclude(cluster=before)
+    if webhook.cluster_id is not None:
+        entered = entered.filter(cluster=webhook.cluster_id)
+    WebhookCursor.objects.filter(webhook=webhook, market__in=entered).delete()
+    _start(webhook, entered)
+
+
+def _start(webhook: Webhook, markets: "QuerySet[Market]") -> None:
     WebhookCursor.objects.bulk_create(
-        WebhookCursor(webhook=webhook, market_id=market, version=version) for market, version in markets
+        WebhookCursor(webhook=webhook, market_id=market, version=version)
+        for market, version in markets.order_by("pk").values_list("pk", "version")
     )
 
 

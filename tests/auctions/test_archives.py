@@ -44,7 +44,7 @@ from auctions.tasks import archive_old_events
 from cluster import clock
 from scheduling.model.decision import canonical, parse
 from scheduling.registry import make_policy
-from tests.auctions.worlds import SLOT_S, make_market, make_user, set_time, submit
+from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, set_time, submit
 from tests.histories.archiving import record_of
 
 CUT = 5
@@ -331,6 +331,20 @@ def test_events_stay_that_messages_are_still_made_of(old: Market) -> None:
     WebhookCursor.objects.create(webhook=hook, market=old, version=20)
     (seal,) = archived(old)
     assert seal.version <= 20
+
+
+@pytest.mark.parametrize("why", ["it is off", "its owner's account is closed", "it follows another cluster"])
+def test_a_webhook_that_reads_no_events_of_a_market_keeps_none_of_them(old: Market, why: str) -> None:
+    bob = User.objects.get(username="bob")
+    hook = Webhook.objects.create(owner=bob, name="x", url="https://x.test", secret="s", created_at=clock.now())
+    WebhookCursor.objects.create(webhook=hook, market=old, version=20)
+    if why == "it is off":
+        Webhook.objects.update(is_on=False)
+    elif why == "its owner's account is closed":
+        User.objects.filter(pk=bob.pk).update(is_active=False)
+    else:
+        Webhook.objects.update(cluster=make_cluster("hall"))
+    assert archived(old)[-1].slot == CUT
 
 
 def test_what_was_decided_before_the_cut_is_not_decided_again(old: Market) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,26 @@ def test_what_happened_before_is_not_sent(market: Market, alice: User) -> None:
     assert [row for row in sent(webhook) if row[1] == 3][-1] == ("bid.cancelled", 3)
     assert ("bid.submitted", 1) not in sent(webhook)
     assert ("bid.admitted", 1) in sent(webhook)
+
+
+@pytest.mark.parametrize("to_all", [True, False])
+def test_what_happened_in_other_clusters_before_a_change_is_not_sent(market: Market, alice: User, to_all: bool) -> None:
+    hall = make_market(make_cluster("hall"))
+    request = WebhookRequest("one", "https://example.org/", market.cluster)
+    webhook = create(alice, request).webhook
+    submit(hall, alice)
+    mine = submit(market, alice)
+    changed = hooks.change(webhook, replace(request, cluster=None if to_all else hall.cluster), is_on=True)
+    messages.derive()
+    assert sent(changed) == ([("bid.submitted", mine.sequence)] if to_all else [])
+    second = submit(hall, alice)
+    messages.derive()
+    assert sent(changed)[-1] == ("bid.submitted", second.sequence)
+    hooks.change(changed, request, is_on=True)
+    submit(hall, alice)
+    hooks.change(changed, replace(request, name="renamed"), is_on=True)
+    messages.derive()
+    assert changed.deliveries.filter(market=hall).count() == 1
 
 
 def test_a_market_opened_later_is_followed_from_its_beginning(alice: User, made: Made) -> None:
