@@ -108,8 +108,6 @@ class Bids(ApiView):
 class BulkBids(ApiView):
     """Many bids at once."""
 
-    submits = True
-
     @describe(
         "Submit many bids",
         {200: BulkOut, 202: BulkOut},

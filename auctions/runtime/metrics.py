@@ -19,9 +19,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import BasePermission, IsAuthenticated
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from accounts.permissions import WithinToken
 from auctions.domain import announcements
 from auctions.readings.market_metrics import MarketMetrics
 from auctions.runtime import health
@@ -54,7 +55,7 @@ class Metrics(ApiView):
 
     def get_permissions(self) -> list[Any]:
         """A scrape needs nothing else."""
-        return [] if _is_scrape(self.request) else [IsAuthenticated(), ForOperators()]
+        return [] if _is_scrape(self.request) else [WithinToken(), ForOperators()]
 
     def get(self, request: Request) -> HttpResponse:
         """Return all metrics."""

@@ -203,6 +203,9 @@ def test_a_restricted_cluster_does_not_exist_for_others(
         assert client.post(f"{LAB}/quotes", body(), format="json").status_code == code
         answer = client.post(f"{LAB}/bids", body(), format="json")
         assert answer.status_code == (202 if may else 404), answer.content
+        for sent, right in (({"bids": [body()]}, 202), ({"bids": []}, 400)):
+            bulk = [client.post(f"{BASE}/clusters/{name}/bids/bulk", sent, format="json") for name in ("lab", "none")]
+            assert [one.status_code for one in bulk] == [right if may else 404, 404]
         assert len(client.get(f"{BASE}/clusters").json()["results"]) == may
         for path in ("", "bids/", "submit/", "version", "tiles.json", "events", "figures/prices.json", "compiling"):
             assert page.get(f"{PAGES}/{path}").status_code == (204 if path == "events" else code), path
@@ -211,7 +214,7 @@ def test_a_restricted_cluster_does_not_exist_for_others(
         assert client.post(f"{BASE}/tokens", asked, format="json").status_code == (201 if may else 400)
     ClusterTeams.objects.all().delete()
     teams.noted(market.cluster)
-    assert submit(market, again(alone)).sequence == 4
+    assert submit(market, again(alone)).sequence == 6
 
 
 def test_what_is_planned_or_simulated_on_a_restricted_cluster_is_refused(

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
+from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
 from auctions.models import DecisionRecord, Market
 from auctions.readings import market_metrics, market_readings
@@ -164,6 +165,14 @@ def test_without_settings_nobody_but_operators_reads_it(market: Market, alice: U
     bidder.force_login(alice)
     assert bidder.get("/metrics").status_code == 403
     assert make_client().get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("scope", "of_cluster", "status"), [("operate", False, 200), ("operate", True, 403), ("bid", False, 403)]
+)
+def test_a_token_reads_it_as_far_as_it_reaches(market: Market, scope: str, of_cluster: bool, status: int) -> None:
+    token = issue(make_operator(), NewToken("script", scope, market.cluster if of_cluster else None))
+    assert Client().get("/metrics", headers={"Authorization": f"Token {token.text}"}).status_code == status
 
 
 def make_client() -> Client:

@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.rights import check_named_cluster
 from studies.background import states
 from studies.job_tables import PLAN_RUNS
 from studies.models import PlanRun
@@ -48,6 +49,7 @@ class PlanRuns(ApiView):
         has ended. 400 for a cluster that runs no plans, and 409 while there is no plan.
         """
         body, owner, found = dict(request.data), user_of(request), plan_found(request, plan)
+        check_named_cluster(owner, body)
         return created_once(
             request,
             PlanRun,

@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from rest_framework.test import APIClient
 
+from accounts.teams import change_cluster_teams
 from cluster.models import Cluster
 from execution.engines.base import EngineError, Start
 from execution.engines.local import LocalEngine
@@ -152,6 +153,12 @@ def test_a_cluster_whose_operator_does_not_allow_it_runs_no_plans(
     assert "(there is none), got lab" in refused(api.post(address(done), {"cluster": "lab"}, format="json"))["cluster"]
     assert compute_next()
     assert (after(run).state, run.error) == (JobState.FAILED, "The cluster lab no longer runs plans.")
+
+
+def test_a_restricted_cluster_is_unknown_to_others(lab: Cluster, done: Plan, api: APIClient) -> None:
+    change_cluster_teams(lab, operated_by=None, is_restricted=True, teams=[])
+    found = refused(api.post(address(done), {"cluster": "lab"}, format="json"))
+    assert found == {"cluster": "expected a cluster, got 'lab'"}
 
 
 def test_the_cluster_of_the_plan_is_taken_if_none_is_named(lab: Cluster, done: Plan, api: APIClient) -> None:
