@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from accounts.errors import NotPossible
-from accounts.models import ClusterTeams, Membership, Role, Team
+from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
 from accounts.rights import rights_of
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
@@ -52,17 +52,21 @@ def add_member(team: Team, user: User, role: Role) -> Membership:
 
 
 def change_role(team: Team, member: Membership, role: Role) -> Membership:
-    """Give a member another role; raises NotPossible for the last administrator, or who is no member any more."""
+    """Give a member another role; raises NotPossible for the last administrator, or who is no member any more.
+
+    Open invitations of who is no administrator any more are withdrawn.
+    """
     with _locked(team, member):
         if role != Role.ADMINISTRATOR:
             _check_another_administrator(team, member)
+            _withdraw_invitations(team, member)
         member.role = role
         member.save(update_fields=["role"])
     return member
 
 
 def remove_member(team: Team, member: Membership) -> None:
-    """End a membership; the member's bids stay those of the team.
+    """End a membership; the member's bids stay those of the team. The member's open invitations are withdrawn.
 
     Raises
     ------
@@ -71,6 +75,7 @@ def remove_member(team: Team, member: Membership) -> None:
     """
     with _locked(team, member):
         _check_another_administrator(team, member)
+        _withdraw_invitations(team, member)
         member.delete()
 
 
@@ -101,6 +106,11 @@ def _locked(team: Team, member: Membership) -> Iterator[None]:
             raise NotPossible(f"{member.user.get_username()} is no member of {team} any more.")
         member.role = role
         yield
+
+
+def _withdraw_invitations(team: Team, member: Membership) -> None:
+    """Delete the member's open invitations, by whose links the member could come back."""
+    Invitation.objects.filter(team=team, created_by=member.user, accepted_at=None).delete()
 
 
 def _check_another_administrator(team: Team, member: Membership) -> None:

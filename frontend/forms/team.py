@@ -2,7 +2,7 @@
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.forms import BaseUserCreationForm
+from django.contrib.auth.forms import UserCreationForm
 
 from accounts.invitations import LONGEST_DAYS
 from accounts.models import Role
@@ -28,7 +28,7 @@ class RoleForm(PageForm):
     role = forms.ChoiceField(choices=Role.choices)
 
 
-class AccountForm(BaseUserCreationForm):  # type: ignore[type-arg]
-    """The account of a user who was invited."""
+class AccountForm(UserCreationForm):  # type: ignore[type-arg]
+    """The account of a user who was invited, whose name differs from others not only in capital letters."""
 
     bound_field_class = DescribedField

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -110,18 +111,27 @@ def accept(request: HttpRequest, text: str) -> HttpResponse:
         refusal = too_often(request, "accounts")
         if refusal is not None:
             return refusal
-        if form.is_valid():
-            user = form.save(commit=False)  # the password is hashed before the transaction, which holds a lock
-            try:
-                with transaction.atomic():
-                    user.save()
-                    invitations.accept(text, user)
-            except AccountsError as error:
-                return render(request, "frontend/invitation.html", {"over": str(error)}, status=409)
-            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-            return redirect("team")
+        answer = _make_account(request, form, text) if form.is_valid() else None
+        if answer is not None:
+            return answer
     context = {"invitation": invitation, "form": form}
     return render(request, "frontend/invitation.html", context, status=422 if form.is_bound else 200)
+
+
+def _make_account(request: HttpRequest, form: AccountForm, text: str) -> HttpResponse | None:
+    """Make an account that accepts the invitation; None if another request has just taken its name."""
+    user = form.save(commit=False)  # the password is hashed before the transaction, which holds a lock
+    try:
+        with transaction.atomic():
+            user.save()
+            invitations.accept(text, user)
+    except AccountsError as error:
+        return render(request, "frontend/invitation.html", {"over": str(error)}, status=409)
+    except IntegrityError:
+        form.add_error("username", user.unique_error_message(User, ["username"]))
+        return None
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect("team")
 
 
 def _accept_signed_in(request: HttpRequest, invitation: Invitation, text: str) -> HttpResponse:

@@ -22,6 +22,7 @@ from auctions.history.audit_pass import EventPass
 from auctions.models import Bid, BidState, Market, Publication
 from auctions.readings import publications
 from cluster import clock
+from frontend.forms.team import AccountForm
 from tests.auctions.worlds import body, make_cluster, make_market, make_operator, make_user, submit
 
 BASE = "/api/v1"
@@ -320,6 +321,22 @@ def test_an_invitation_ends_by_time_and_by_its_withdrawal(
     assert (answer.status_code, "has expired" in answer.text) == (404, True)
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_who_is_no_administrator_any_more_cannot_come_back_by_an_own_invitation(
+    team: Team, members: dict[Role, User], client_of: Any, is_removed: bool
+) -> None:
+    former, other = members[Role.ADMINISTRATOR], member(team, "second", Role.ADMINISTRATOR)
+    own, others = (invitations.invite(team, Role.ADMINISTRATOR, days=30, by=by) for by in (former, other))
+    client, path = client_of(other), f"{BASE}/teams/vision/members/administrator"
+    if is_removed:
+        assert client.delete(path).status_code == 204
+    else:
+        assert client.put(path, {"role": "viewer"}, format="json").status_code == 200
+    answer = client_of(again(former)).post(f"{BASE}/invitations/accept", {"invitation": own.link_text}, format="json")
+    assert answer.status_code == 404
+    assert list(invitations.open_invitations(team)) == [others]
+
+
 def test_who_has_no_account_makes_one_with_the_link(team: Team, members: dict[Role, User]) -> None:
     by = members[Role.ADMINISTRATOR]
     page_of(by).post("/account/team/", {"role": "bidder", "days": "7"})
@@ -333,6 +350,32 @@ def test_who_has_no_account_makes_one_with_the_link(team: Team, members: dict[Ro
     assert "Vision" in page.get("/account/team/").text
     assert Membership.objects.get(user__username="new").role == Role.BIDDER
     assert Client().get(link).status_code == 404
+
+
+def test_the_name_of_an_account_is_not_another_one_in_capitals(team: Team, members: dict[Role, User]) -> None:
+    made = invitations.invite(team, Role.BIDDER, days=7, by=members[Role.ADMINISTRATOR])
+    data = {"username": "Administrator", "password1": "correct horse battery", "password2": "correct horse battery"}
+    answer = Client().post(f"/invitations/{made.link_text}/", data)
+    assert (answer.status_code, "already exists" in answer.text) == (422, True)
+    assert not User.objects.filter(username="Administrator").exists()
+
+
+def test_a_name_that_is_taken_while_its_account_is_made_is_said_to_be(
+    team: Team, members: dict[Role, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = invitations.invite(team, Role.BIDDER, days=7, by=members[Role.ADMINISTRATOR])
+    checked = AccountForm.is_valid
+
+    def is_valid(form: AccountForm) -> bool:
+        found = checked(form)
+        User.objects.get_or_create(username="new")  # as the same form, sent twice at a time, does
+        return found
+
+    monkeypatch.setattr(AccountForm, "is_valid", is_valid)
+    data = {"username": "new", "password1": "correct horse battery", "password2": "correct horse battery"}
+    answer = Client().post(f"/invitations/{made.link_text}/", data)
+    assert (answer.status_code, "A user with that username already exists." in answer.text) == (422, True)
+    assert list(invitations.open_invitations(team)) == [made]
 
 
 def test_a_member_of_another_team_cannot_join(team: Team, members: dict[Role, User]) -> None:
