@@ -155,6 +155,10 @@ class Invitation(models.Model):
     def __str__(self) -> str:
         return f"Invitation to {self.team}"
 
+    def get_additional_data(self) -> dict[str, object]:
+        """Return whose change an entry of the record about this row is."""
+        return {"team": self.team_id}
+
     @property
     def link_text(self) -> str:
         """The last part of its link."""

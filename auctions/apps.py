@@ -14,6 +14,7 @@ class AuctionsConfig(AppConfig):
         from auctions.models import Webhook  # noqa: PLC0415
         from cluster import changes, guards  # noqa: PLC0415
 
-        changes.record(Webhook, fields=("owner", "name", "url", "cluster", "of_team", "types", "is_on"))
+        shown = ("owner", "name", "url", "cluster", "of_team", "types", "is_on")
+        changes.record(Webhook, fields=(*shown, "secret"), hidden=("secret",))
         guards.register(check=inventory_problems, listener=inventory_changed)
         guards.register_history(has_bids)

@@ -213,14 +213,16 @@ def _decided(bid: Bid, state: BidState, fields: Mapping[str, float | int | None]
 def _move(bid: Bid, state: BidState, what: str = "", **fields: float | str | None) -> None:
     """Write the state; `what` names the change in the record of who changed what, if a request makes it."""
     origins = _origins(state)
-    before = {"state": bid.state, **{name: getattr(bid, name) for name in fields}}
+    is_noted = bool(what) and changes.in_request()
+    # The row was perhaps changed since the object was read, for example as slots passed.
+    before = Bid.objects.values("state", *fields).get(pk=bid.pk) if is_noted else {}
     if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
         found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))
         raise _wrong_state(bid, found, origins, state)
     bid.state = state
     for name, value in fields.items():
         setattr(bid, name, value)
-    if what and changes.in_request():
+    if is_noted:
         cluster = bid.market.cluster.name
         pairs = {name: (was, getattr(bid, name)) for name, was in before.items() if name != "unrecorded_withdrawal"}
         name = f"bid {bid.sequence} of {cluster}"

@@ -12,14 +12,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import teams
-from accounts.models import ClusterTeams, Role
+from accounts.models import ClusterTeams, Invitation, Role
 from accounts.rights import rights_of
 from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.models import Bid, Market
+from auctions.webhooks import hooks
+from auctions.webhooks.hooks import WebhookRequest
 from cluster import changes, clock
 from cluster.documents import export_cluster, import_cluster
-from tests.auctions.worlds import body, make_cluster, make_market, make_user, submit
+from tests.auctions.worlds import body, make_cluster, make_market, make_user, set_time, submit
 
 JSON: Any = {"content_type": "application/json"}
 
@@ -73,6 +75,34 @@ def test_a_bid_withdrawn_on_its_page_is_recorded_once_and_a_refusal_is_not(
     (entry,) = LogEntry.objects.filter(additional_data__cluster="lab", additional_data__what="bid withdrawn")
     assert known_as(entry) == ("bid withdrawn", "alice", "page")
     assert entry.changes == {"state": ["submitted", "withdrawn"]}
+
+
+def test_what_was_before_is_what_the_row_had(market: Market, alice: User, as_alice: Client) -> None:
+    set_time(market, 50)
+    bid = submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == "planned"
+    assert bid.start_slot is not None
+    set_time(market, bid.start_slot * 100)  # its job begins in the transaction that cancels it
+    assert as_alice.post("/api/v1/clusters/lab/bids/1/cancel", **JSON).status_code == 200
+    assert last().changes["state"] == ["running", "cancelled"]
+
+
+def test_invitations_and_new_secrets_of_webhooks_are_recorded(market: Market, alice: User, as_alice: Client) -> None:
+    vision = teams.create_team("vision", "Vision", administrator=alice)
+    as_alice.post("/account/team/", {"role": "operator", "days": "7"})
+    made = last()
+    assert known_as(made) == ("invitation created", "alice", "page")
+    assert made.changes["role"] == ["None", "operator"]
+    assert ("invitation created", "Invitation to Vision") in read_by(alice)
+    as_alice.post(f"/account/team/invitations/{Invitation.objects.get().pk}/withdraw/")
+    assert known_as(last()) == ("invitation deleted", "alice", "page")
+    assert last().additional_data["team"] == vision.pk
+    webhook = hooks.create(alice, WebhookRequest("chat", "https://example.org/")).webhook
+    as_alice.post(f"/api/v1/webhooks/{webhook.pk}/rotate", {}, **JSON)
+    assert known_as(last()) == ("webhook changed", "alice", "REST")
+    assert last().changes == {"secret": ["hidden", "hidden"]}
 
 
 def test_servers_policies_and_markets_are_recorded_with_what_was_before(market: Market, as_operator: Client) -> None:
