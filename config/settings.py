@@ -163,6 +163,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "web.logs.name_requests",
     "web.metrics.count_answers",
+    "web.storable.refuse_nul",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

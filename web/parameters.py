@@ -7,6 +7,7 @@ from rest_framework.request import Request
 
 from scheduling.model.validation import shown
 from web.errors import refuse
+from web.fields import UNSTORABLE
 
 LARGEST_SLOT: Final = 10**9
 _SLOT: Final = re.compile(r"-?[0-9]{1,10}")
@@ -19,6 +20,8 @@ def known_parameters(request: Request, *known: str, repeatable: tuple[str, ...] 
             raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
         if "" in values:
             raise refuse(name, "expected a value, got none; leave the parameter out to set no limit")
+        if any(UNSTORABLE.search(value) for value in values):
+            raise refuse(name, "expected text without NUL and lone surrogates, got one of them")
         if len(values) > 1 and name not in repeatable:
             raise refuse(name, "expected one value, got several")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 from auditlog.models import LogEntry
@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.models import Role
 from accounts.rights import rights_of
+from auctions.readings.statements import day_of
 
 FILTERS: Final = ("who", "what", "cluster", "since", "until")
 HEADER: Final = ("time", "who", "address", "via", "request", "what", "which", "field", "before", "after")
@@ -102,6 +103,6 @@ def _field(name: str, pair: Any) -> tuple[str, str, str]:
 
 def _day(text: str) -> datetime | None:
     try:
-        return datetime.combine(date.fromisoformat(text), time.min, UTC)
+        return datetime.combine(day_of(text), time.min, UTC)
     except ValueError:
         return None

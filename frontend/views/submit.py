@@ -30,7 +30,9 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form; redirect to the bid's page once a bid is stored."""
     market, viewer = market_named(request, name), viewer_of(request)
     # With this key, a second click or a reload is the same bid.
-    key = request.POST.get("key", "")[:64] or uuid4().hex
+    key = request.POST.get("key", "")[:64]
+    if not (key.isascii() and key.isalnum()):  # not one that this page has made
+        key = uuid4().hex
     if request.method == "POST":
         form = BidForm(request.POST, cluster=market.cluster, bidder=viewer)
 
