@@ -111,6 +111,11 @@ def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> 
     assert not [mount for mount in mounts if mount.startswith(("/", ".", "~"))]
 
 
+def test_the_file_of_the_secrets_is_in_no_image() -> None:
+    assert "> .env" in FILE.read_text()
+    assert ".env*" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
 def test_the_image_is_made_from_the_pinned_requirements() -> None:
     dockerfile = Path(ROOT / "Dockerfile").read_text()
     assert "ARG REQUIREMENTS=requirements.txt\n" in dockerfile
