@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.contrib.auth.models import User
 from django.urls import reverse
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied
+from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,7 +15,6 @@ from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope,
 from accounts.permissions import check_scope
 from accounts.rights import rights_of
 from cluster.models import Cluster
-from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.validation import shown
 from web.fields import Choice, Flag, Integer, Rows, Text
 from web.headers import submitted
@@ -33,6 +32,19 @@ class NewTeamIn(Schema):
     name = Text(LONGEST_NAME, line=True, help_text="Name in addresses: letters, digits, dashes and underscores.")
     title = Text(LONGEST_TITLE, line=True, help_text="Title for people.")
     administrator = Text(150, help_text="User name of its first administrator, who must be in no team.")
+
+    def validate_name(self, name: str) -> str:
+        """Return a name that an address may have."""
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+            raise ValidationError(f"expected letters, digits, dashes and underscores, got {shown(name)}")
+        return name
+
+    def validate_administrator(self, name: str) -> User:
+        """Return the user."""
+        user = User.objects.filter(username=name).first()
+        if user is None:
+            raise ValidationError(f"expected the name of a user, got {shown(name)}")
+        return user
 
 
 class MemberIn(Schema):
@@ -58,6 +70,21 @@ class ClusterTeamsIn(Schema):
         required=False, default=False, help_text="Whether users without a team, operators included, submit no bids."
     )
     teams = Rows(Text(LONGEST_NAME), most=1_000, help_text="Names of the teams that may use it if it is restricted.")
+
+    def validate_operated_by(self, name: str | None) -> Team | None:
+        """Return the team."""
+        found = None if name is None else Team.objects.filter(name=name).first()
+        if name is not None and found is None:
+            raise ValidationError(_no_team(name))
+        return found
+
+    def validate_teams(self, names: list[str]) -> list[Team]:
+        """Return the teams."""
+        known = {team.name: team for team in Team.objects.filter(name__in=set(names))}
+        unknown: Any = {i: [_no_team(name)] for i, name in enumerate(names) if name not in known}
+        if unknown:
+            raise ValidationError(unknown)
+        return [known[name] for name in names]
 
 
 class TeamOut(Answer):
@@ -120,21 +147,10 @@ class Teams(ApiView):
     )
     def post(self, request: Request) -> Response:
         """For operators. 409 if the administrator is in another team."""
-        body = NewTeamIn.read(request.data)
         if not rights_of(request.user).operates_all:
             raise PermissionDenied("This is for operators.")
-        wrong = []
-        if not body["name"].replace("-", "").replace("_", "").isalnum() or not body["name"].isascii():
-            wrong.append(
-                InvalidField("name", f"expected letters, digits, dashes and underscores, got {shown(body['name'])}")
-            )
-        user = User.objects.filter(username=body["administrator"]).first()
-        if user is None:
-            wrong.append(
-                InvalidField("administrator", f"expected the name of a user, got {shown(body['administrator'])}")
-            )
-        refuse_all(wrong)
-        team = teams.create_team(body["name"], body["title"], administrator=user)
+        body = NewTeamIn.read(request.data)
+        team = teams.create_team(body["name"], body["title"], administrator=body["administrator"])
         return submitted(TeamOut.write(team), status=201, location=reverse("api-team", args=[team.name]))
 
 
@@ -266,21 +282,10 @@ class TeamsOfCluster(ApiView):
     )
     def put(self, request: Request, cluster: str) -> Response:
         """For operators of all clusters. It holds for the next request."""
-        body = ClusterTeamsIn.read(request.data)
         if not rights_of(request.user).operates_all:
             raise PermissionDenied("This is for operators of all clusters.")
-        found, operating = _cluster(cluster), body["operated_by"]
-        named = {f"teams[{i}]": name for i, name in enumerate(body["teams"])}
-        if operating is not None:
-            named["operated_by"] = operating
-        known = _known_teams(named)
-        teams.change_cluster_teams(
-            found,
-            operated_by=None if operating is None else known[operating],
-            is_restricted=body["is_restricted"],
-            needs_team=body["needs_team"],
-            teams=[known[name] for name in body["teams"]],
-        )
+        body, found = ClusterTeamsIn.read(request.data), _cluster(cluster)
+        teams.change_cluster_teams(found, **body)
         return Response(_teams_of(found))
 
 
@@ -298,17 +303,8 @@ def _cluster(name: str) -> Cluster:
     return one_of(Cluster.objects.all(), f"There is no cluster {name[:60]}.", name=name)
 
 
-def _known_teams(named: dict[str, str]) -> dict[str, Team]:
-    """Return the teams that these fields name, by name; raises InvalidField with all fields that name none."""
-    known = {team.name: team for team in Team.objects.filter(name__in=set(named.values()))}
-    refuse_all(
-        [
-            InvalidField(field, f"expected the name of a team, got {shown(name)}")
-            for field, name in named.items()
-            if name not in known
-        ]
-    )
-    return known
+def _no_team(name: str) -> str:
+    return f"expected the name of a team, got {shown(name)}"
 
 
 def team_named(request: Request, name: str) -> Team:

@@ -3,10 +3,9 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.urls import reverse
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied
+from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,7 +14,6 @@ from accounts.models import LONGEST_NAME, Scope, Token
 from accounts.rights import visible_clusters
 from accounts.tokens import LONGEST_DAYS, LONGEST_OVERLAP_S, NewToken
 from cluster.models import Cluster
-from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from web.fields import Choice, Integer, Text
 from web.headers import submitted
@@ -36,6 +34,13 @@ class NewTokenIn(Schema):
     expires_in_days = Integer(
         1, LONGEST_DAYS, required=False, allow_null=True, help_text="Days until it ends; without end if not given."
     )
+
+    def validate_cluster(self, name: str | None) -> Cluster | None:
+        """Return the cluster, which must exist for the user of the context."""
+        found = None if name is None else visible_clusters(self.context["user"]).filter(name=name).first()
+        if name is not None and found is None:
+            raise ValidationError(f"expected the name of a cluster, got {shown(name)}")
+        return found
 
 
 class RotateIn(Schema):
@@ -92,9 +97,8 @@ class Tokens(ApiView):
         """The only answer with the token itself. A token with which another one is issued must have scope operate, and
         the new one ends no later. 409 if you have 100 tokens.
         """
-        body = NewTokenIn.read(request.data)
-        cluster = None if body.get("cluster") is None else _cluster(user_of(request), body["cluster"])
-        new = NewToken(body["name"], body["scope"], cluster, body.get("expires_in_days"))
+        body = NewTokenIn.read(request.data, user=user_of(request))
+        new = NewToken(body["name"], body["scope"], body.get("cluster"), body.get("expires_in_days"))
         return _answer(tokens.issue(user_of(request), new, with_token=_token_of(request)))
 
 
@@ -154,10 +158,3 @@ def _token_of(request: Request) -> Token | None:
 
 def _found(request: Request, number: int) -> Token:
     return one_of(tokens.of_user(user_of(request)), f"You have no token {number}.", pk=number)
-
-
-def _cluster(user: User, name: str) -> Cluster:
-    found = visible_clusters(user).filter(name=name).first()
-    if found is None:
-        raise InvalidField("cluster", f"expected the name of a cluster, got {shown(name)}")
-    return found

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied
+from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -23,7 +23,6 @@ from auctions.models import BudgetKind, CreditKind
 from auctions.readings import statements
 from auctions.readings.statements import Statement, TransactionFilter
 from cluster import clock
-from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from web.csv_files import CsvView, csv_file
 from web.errors import refuse
@@ -72,6 +71,13 @@ class BudgetIn(Schema):
 class GrantIn(Schema):
     credits = Number(-MOST_CREDITS, MOST_CREDITS, help_text="Credits to grant now; below 0 to take them back.")
     note = Text(200, blank=True, line=True, required=False, default="", help_text="What it is for; the team reads it.")
+
+    def validate_credits(self, given: float) -> int:
+        """Return millionths of a credit."""
+        found = millionths(given)
+        if found == 0:
+            raise ValidationError(f"expected a millionth or more, got {shown(given)}")
+        return found
 
 
 class BudgetOut(Answer):
@@ -175,10 +181,7 @@ class Grants(ApiView):
     def post(self, request: Request, team: str) -> Response:
         """For operators: credits for the period under way. 409 if more is taken back than is left."""
         body, found = GrantIn.read(request.data), _operated(request, team)
-        granted = millionths(body["credits"])
-        if granted == 0:
-            raise InvalidField("credits", f"expected a millionth or more, got {shown(body['credits'])}")
-        budgets.grant(found, granted, by=user_of(request), note=body["note"])
+        budgets.grant(found, body["credits"], by=user_of(request), note=body["note"])
         return _budget(found)
 
 

@@ -3,9 +3,9 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Any, Final
 
-from django.contrib.auth.models import User
 from django.urls import reverse
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,7 +16,8 @@ from auctions.models.webhooks import LONGEST_NAME, LONGEST_URL
 from auctions.webhooks import hooks, messages
 from auctions.webhooks.addresses import checked_url
 from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
-from scheduling.model.errors import InvalidField, refuse_all
+from cluster.models import Cluster
+from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from web.errors import refuse
 from web.fields import Choice, Flag, Integer, Rows, Text, Timestamp, any_of
@@ -39,6 +40,20 @@ class WebhookIn(Schema):
     types = Rows(
         Choice(messages.TYPES), most=len(messages.TYPES), required=False, help_text="Types that are sent; else all."
     )
+
+    def validate_url(self, url: str) -> str:
+        """Return an address to which messages may be sent."""
+        try:
+            return checked_url(url)
+        except InvalidField as error:
+            raise ValidationError(error.problem) from None
+
+    def validate_cluster(self, name: str | None) -> Cluster | None:
+        """Return the cluster, which must exist for the user of the context."""
+        found = None if name is None else visible_clusters(self.context["user"]).filter(name=name).first()
+        if name is not None and found is None:
+            raise ValidationError(f"expected the name of a cluster, got {shown(name)}")
+        return found
 
 
 class ChangedWebhookIn(WebhookIn):
@@ -136,8 +151,8 @@ class Webhooks(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Events of your bids from now on are sent to its address. 409 if you have 10 webhooks."""
-        body = WebhookIn.read(request.data)
-        return _made(hooks.create(user_of(request), _request(user_of(request), body)))
+        body = WebhookIn.read(request.data, user=user_of(request))
+        return _made(hooks.create(user_of(request), _request(body)))
 
 
 class OneWebhook(ApiView):
@@ -160,8 +175,8 @@ class OneWebhook(ApiView):
     )
     def put(self, request: Request, webhook: int) -> Response:
         """One that is switched on again goes on where it stopped."""
-        body, found = ChangedWebhookIn.read(request.data), _found(request, webhook)
-        changed = hooks.change(found, _request(user_of(request), body), is_on=body["is_on"])
+        body, found = ChangedWebhookIn.read(request.data, user=user_of(request)), _found(request, webhook)
+        changed = hooks.change(found, _request(body), is_on=body["is_on"])
         return Response(WebhookOut.write(changed))
 
     @describe("Delete a webhook", {204: None}, WRITE, operation_id="webhooks_delete")
@@ -243,18 +258,8 @@ class Redeliver(ApiView):
         return Response(DeliveryOut.write(hooks.redeliver(found)), status=202)
 
 
-def _request(user: User, body: dict[str, Any]) -> WebhookRequest:
-    wrong, cluster, name = [], None, body.get("cluster")
-    if name is not None:
-        cluster = visible_clusters(user).filter(name=name).first()
-        if cluster is None:
-            wrong.append(InvalidField("cluster", f"expected the name of a cluster, got {shown(name)}"))
-    try:
-        checked_url(body["url"])
-    except InvalidField as error:
-        wrong.append(error)
-    refuse_all(wrong)
-    return WebhookRequest(body["name"], body["url"], cluster, body["of_team"], tuple(body.get("types", ())))
+def _request(body: dict[str, Any]) -> WebhookRequest:
+    return WebhookRequest(body["name"], body["url"], body.get("cluster"), body["of_team"], tuple(body.get("types", ())))
 
 
 def _made(made: hooks.Made) -> Response:

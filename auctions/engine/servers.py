@@ -15,7 +15,7 @@ from auctions.models import Outage, OutageKind
 from auctions.state import book as books
 from cluster import changes
 from cluster.models import Server
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 
 WORDS: Final = {
     OutageKind.LOST: "server lost",
@@ -102,10 +102,13 @@ def _report(
 
 
 def _check_slots(first: int, deadline: int | None, moment: MarketTime, *, end: int) -> None:
+    wrong = []
     if not moment.now <= first <= end:
-        raise InvalidField("from_slot", f"expected a slot from {moment.now} to {end}, got {first}")
+        wrong.append(InvalidField("from_slot", f"expected a slot from {moment.now} to {end}, got {first}"))
+        first = moment.now
     if deadline is not None and not first <= deadline <= end:
-        raise InvalidField("deadline_slot", f"expected a slot from {first} to {end}, got {deadline}")
+        wrong.append(InvalidField("deadline_slot", f"expected a slot from {first} to {end}, got {deadline}"))
+    refuse_all(wrong)
 
 
 def _is_in_force(

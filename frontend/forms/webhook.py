@@ -8,10 +8,12 @@ from django.contrib.auth.models import User
 from accounts.rights import visible_clusters
 from auctions.models import Webhook
 from auctions.models.webhooks import LONGEST_NAME, LONGEST_URL
+from auctions.webhooks.addresses import checked_url
 from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
 from auctions.webhooks.messages import TYPES
 from cluster.models import Cluster
 from frontend.forms.base import PageForm
+from scheduling.model.errors import InvalidField
 
 
 class WebhookForm(PageForm):
@@ -39,6 +41,13 @@ class WebhookForm(PageForm):
         super().__init__(*args, **kwargs)
         found = visible_clusters(user).order_by("name")
         self.fields["cluster"].queryset = found  # type: ignore[attr-defined]
+
+    def clean_url(self) -> str:
+        """Return an address to which messages may be sent."""
+        try:
+            return checked_url(self.cleaned_data["url"])
+        except InvalidField as error:
+            raise forms.ValidationError(error.problem) from None
 
     def request(self) -> WebhookRequest:
         """Return the webhook that was stated."""

@@ -461,10 +461,13 @@ def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, c
     assert alice.put(f"{LAB}/teams", change, format="json").status_code == 403
     wrong = olga.put(f"{LAB}/teams", {**change, "teams": ["none"]}, format="json")
     assert [row["field"] for row in wrong.json()["errors"]] == ["teams[0]"]
-    wrong = olga.put(f"{LAB}/teams", {**change, "operated_by": "x", "teams": ["vision", "y", "z"]}, format="json")
-    assert {row["field"] for row in wrong.json()["errors"]} == {"operated_by", "teams[1]", "teams[2]"}
-    wrong = olga.post(f"{BASE}/teams", {**asked, "name": "two words", "administrator": "nobody"}, format="json")
-    assert {row["field"] for row in wrong.json()["errors"]} == {"name", "administrator"}
+    several = {**change, "operated_by": "x", "is_restricted": 1, "teams": ["vision", "y", "z"]}
+    wrong = olga.put(f"{LAB}/teams", several, format="json")
+    assert {row["field"] for row in wrong.json()["errors"]} == {"operated_by", "is_restricted", "teams[1]", "teams[2]"}
+    several = {"name": "two words", "title": "", "administrator": "nobody"}
+    wrong = olga.post(f"{BASE}/teams", several, format="json")
+    assert {row["field"] for row in wrong.json()["errors"]} == set(several)
+    assert stranger.post(f"{BASE}/teams", several, format="json").status_code == 403
     page = page_of(make_operator("olivia"))
     for path in ("team", "clusterteams"):
         assert page.get(f"/admin/accounts/{path}/").status_code == 200

@@ -199,7 +199,7 @@ def test_a_token_is_issued_listed_and_ended_by_rest(market: Market, client: APIC
 
 
 def test_every_wrong_field_of_a_new_token_is_named(client: APIClient) -> None:
-    asked = {"name": "", "scope": "all", "expires_in_days": 0, "more": 1}
+    asked = {"name": "", "scope": "all", "expires_in_days": 0, "more": 1, "cluster": "mars"}
     answer = client.post(f"{BASE}/tokens", asked, format="json")
     assert answer.status_code == 400
     assert {row["field"] for row in answer.json()["errors"]} == set(asked)

@@ -182,7 +182,8 @@ def test_wrong_bodies_name_the_field_and_change_nothing(
         assert (answer.status_code, [row["field"] for row in answer.json()["errors"]]) == (400, fields)
     assert not Budget.objects.exists()
     assert api.put(REST, {"period": "week", "credits": 3}, format="json").json()["left"] == 3.0
-    assert api.post(f"{REST}/grants", {"credits": 1e-9}, format="json").status_code == 400
+    wrong = api.post(f"{REST}/grants", {"credits": 1e-9, "note": "x" * 201}, format="json")
+    assert (wrong.status_code, {row["field"] for row in wrong.json()["errors"]}) == (400, {"credits", "note"})
     assert api.post(f"{REST}/grants", {"credits": -4}, format="json").status_code == 409
     assert api.post(f"{REST}/grants", {"credits": 1e9}, format="json").status_code == 409
     assert api.delete(REST).status_code == 204

@@ -59,6 +59,7 @@ def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClie
         ({"from_slot": -2}, "from_slot"),
         ({"from_slot": 99}, "from_slot"),
         ({"from_slot": 3, "deadline_slot": 2}, "deadline_slot"),
+        ({"from_slot": 99, "deadline_slot": 98}, "from_slot deadline_slot"),
         ({"from_slot": "3"}, "from_slot"),
         ({"reason": "x" * 201}, "reason"),
         ({"reason": "two\u202elines"}, "reason"),
@@ -71,7 +72,7 @@ def test_what_is_wrong_is_named_and_nothing_is_stored(
     before = Event.objects.count()
     answer = operator.post(f"{SERVERS}/edge-0/drain", sent, format="json")
     assert answer.status_code == 400
-    assert [row["field"] for row in answer.json()["errors"]] == [field]
+    assert [row["field"] for row in answer.json()["errors"]] == field.split()
     assert Event.objects.count() == before
 
 
