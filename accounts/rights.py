@@ -105,13 +105,6 @@ def check_cluster(user: User, cluster: Cluster | str | None, field: str = "clust
         raise InvalidField(field, f"expected a cluster, got {shown(name)}")
 
 
-def check_named_cluster(user: User, body: object, field: str = "cluster") -> None:
-    """Raise InvalidField if a body that was not checked yet names a cluster that does not exist for the user."""
-    name = body.get("cluster") if isinstance(body, dict) else None
-    if isinstance(name, str):
-        check_cluster(user, name, field)
-
-
 def teams_allowed(cluster: Cluster) -> frozenset[int] | None:
     """Return the keys of the teams that may use a cluster, beside operators; None if all users may."""
     found = ClusterTeams.objects.filter(cluster=cluster, is_restricted=True).first()

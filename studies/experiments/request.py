@@ -1,16 +1,18 @@
 """Request for an experiment: workloads, policies with parameters, and seeds. All of it is checked here."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db.models import QuerySet
 from rest_framework import serializers
 
+from cluster.models import Cluster
 from scheduling.model.decision import canonical
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 from studies.background.shapes import policy_name, policy_of, policy_parameters
@@ -107,6 +109,12 @@ class WorkloadIn(Schema):
         help_text="Generator: sizes and ranges; the paper's for those that are left out.",
     )
 
+    def validate_cluster(self, name: str) -> str:
+        """Return the name of a cluster that exists and is not `closed` in the context."""
+        if name in self.context.get("closed", ()) or not Cluster.objects.filter(name=name).exists():
+            raise serializers.ValidationError(f"expected a cluster, got {shown(name)}")
+        return name
+
     def validate(self, attrs: Json) -> Any:
         """Return the CheckedWorkload."""
         try:
@@ -195,9 +203,14 @@ class ExperimentRequest:
         }
 
     @classmethod
-    def from_json(cls, document: object, traces: "QuerySet[Trace]") -> "ExperimentRequest":
-        """Read the body of a request that may use these traces; raises InvalidField naming the wrong fields."""
-        read = ExperimentIn.read(document, traces=traces)
+    def from_json(
+        cls, document: object, traces: "QuerySet[Trace]", *, closed: Container[str] = ()
+    ) -> "ExperimentRequest":
+        """Read the body of a request that may use these traces; raises InvalidField naming the wrong fields.
+
+        Clusters whose names are in `closed` do not exist for who asks.
+        """
+        read = ExperimentIn.read(document, traces=traces, closed=closed)
         rows = {name: tuple(read[name]) for name in ("workloads", "policies", "seeds")}
         return cls(label=read["label"], bound=read["bound"], standing=read["standing"], **rows)
 

@@ -7,7 +7,7 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.rights import check_named_cluster
+from accounts.rights import rights_of
 from studies.background.creating import IdempotencyKey, create_once
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
@@ -52,11 +52,8 @@ class Experiments(ApiView):
         key = IdempotencyKey.of(idempotency_key(request), body)
 
         def make() -> Experiment:
-            traces = readings.visible_traces(owner)
-            workloads = body.get("workloads")
-            for i, workload in enumerate(workloads if isinstance(workloads, list) else []):
-                check_named_cluster(owner, workload, f"workloads[{i}].cluster")
-            return requests.create(owner, ExperimentRequest.from_json(body, traces), key)
+            asked = ExperimentRequest.from_json(body, readings.visible_traces(owner), closed=rights_of(owner).closed)
+            return requests.create(owner, asked, key)
 
         made = create_once(Experiment, owner, key, make)
         return _accepted(made.row, is_open=readings.progress_of(made.row).state in OPEN, created=made.created)

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.rights import check_named_cluster
+from accounts.rights import rights_of
 from studies.background import states
 from studies.job_tables import PLAN_RUNS
 from studies.models import PlanRun
@@ -49,12 +49,11 @@ class PlanRuns(ApiView):
         has ended. 400 for a cluster that runs no plans, and 409 while there is no plan.
         """
         body, owner, found = dict(request.data), user_of(request), plan_found(request, plan)
-        check_named_cluster(owner, body)
         return created_once(
             request,
             PlanRun,
             {"plan": plan, **body},
-            lambda key: submit_run(owner, found, PlanRunRequest.from_json(body), key),
+            lambda key: submit_run(owner, found, PlanRunRequest.from_json(body, closed=rights_of(owner).closed), key),
             PlanRunOut,
             lambda run: reverse("api-plan-run", args=[run.plan_id, run.pk]),
         )

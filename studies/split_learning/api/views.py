@@ -10,12 +10,13 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from accounts.rights import check_named_cluster
+from accounts.rights import rights_of
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from scheduling.split_learning.methods import METHODS
 from studies.background import states
+from studies.background.creating import IdempotencyKey
 from studies.background.models import JobState
 from studies.job_tables import PLANS
 from studies.models import MOST_SECONDS, Plan
@@ -86,8 +87,11 @@ class Plans(ApiView):
         else:
             body = _of_csv(request, text)
         owner = user_of(request)
-        check_named_cluster(owner, body)
-        return created(request, body, lambda key: submit_plan(owner, PlanRequest.from_json(body), key))
+
+        def submit(key: IdempotencyKey) -> Plan:
+            return submit_plan(owner, PlanRequest.from_json(body, closed=rights_of(owner).closed), key)
+
+        return created(request, body, submit)
 
 
 class OnePlan(ApiView):

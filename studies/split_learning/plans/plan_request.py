@@ -1,6 +1,7 @@
 """Requests for plans, as `schemas.request` has checked them: an instance, a method, a time budget and a seed."""
 
 import json
+from collections.abc import Container
 from dataclasses import dataclass
 
 from cluster.models import Cluster
@@ -28,9 +29,12 @@ class PlanRequest:
     """The scenario or profile of the instance, as requested."""
 
     @classmethod
-    def from_json(cls, body: object) -> "PlanRequest":
-        """Read the body of a request; raises InvalidField naming the field, and the helper or client."""
-        checked = PlanIn.read(body)
+    def from_json(cls, body: object, *, closed: Container[str] = ()) -> "PlanRequest":
+        """Read the body of a request; raises InvalidField naming the field, and the helper or client.
+
+        Clusters whose names are in `closed` do not exist for who asks.
+        """
+        checked = PlanIn.read(body, closed=closed)
         # A form reads numbers as decimals, which are stored as strings.
         origin = json.loads(json.dumps(checked["origin"], default=str))
         return cls(**{**checked, "origin": origin})

@@ -1,6 +1,7 @@
 """Create runs of plans: who may run one where, and how long it may take."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,9 +52,12 @@ class PlanRunRequest:
     batches: int = BATCHES
 
     @classmethod
-    def from_json(cls, body: object) -> "PlanRunRequest":
-        """Read the body of a request; raises InvalidField that names each wrong field."""
-        return cls(**PlanRunIn.read(body))
+    def from_json(cls, body: object, *, closed: Container[str] = ()) -> "PlanRunRequest":
+        """Read the body of a request; raises InvalidField that names each wrong field.
+
+        Clusters whose names are in `closed` do not exist for who asks.
+        """
+        return cls(**PlanRunIn.read(body, closed=closed))
 
 
 def open_clusters() -> "QuerySet[Cluster]":

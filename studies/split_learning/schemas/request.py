@@ -1,7 +1,7 @@
 """Requests for plans in REST."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final, TypeVar
 
 from rest_framework.fields import empty
@@ -32,21 +32,22 @@ T = TypeVar("T")
 
 
 class ClusterName(Text):
-    """The name of a cluster; its value is the cluster."""
+    """The name of a cluster; its value is the cluster. Those that are `closed` in the context do not exist."""
 
     def run_validation(self, data: Any = empty) -> Any:
         """Return the cluster; raises ValidationError if there is none of this name."""
         if data is None or data is empty:
             return super().run_validation(data)
-        found = cluster_named(data)
+        found = cluster_named(data, closed=self.context.get("closed", ()))
         if found is None:
             raise refused(InvalidField("", f"expected a cluster, got {shown(data)}"))
         return found
 
 
-def cluster_named(name: object) -> Cluster | None:
-    """Return the cluster of this name."""
-    return Cluster.objects.filter(name=name).first() if isinstance(name, str) else None
+def cluster_named(name: object, *, closed: Container[str] = ()) -> Cluster | None:
+    """Return the cluster of this name; None without one, or if the name is one of the `closed`."""
+    is_known = isinstance(name, str) and name not in closed
+    return Cluster.objects.filter(name=name).first() if is_known else None
 
 
 def seconds_in(text: str) -> Number:
@@ -90,8 +91,9 @@ class PlanIn(LabelledIn):
     def to_internal_value(self, data: Any) -> Any:
         """Fill in the memory of servers, then check each field."""
         if isinstance(data, Mapping):
+            cluster = cluster_named(data.get("cluster"), closed=self.context.get("closed", ()))
             for key in ("instance", "profile"):
-                data = self.with_memory(data, key, cluster_named(data.get("cluster")))
+                data = self.with_memory(data, key, cluster)
         self._body = data
         return super().to_internal_value(data)
 
