@@ -73,10 +73,9 @@ def _at_prices(bid: Bid) -> tuple[float | None, str]:
     seen = market_snapshot(bid.market)
     try:
         warming.check_market(bid.market_id)
-        book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
-        if not posts_prices(book.policy):
-            return None, f"{book.policy.title} posts no prices, so it ends when the next slot begins."
-        with policy_errors():
+        if not posts_prices(seen.book.policy):
+            return None, f"{seen.book.policy.title} posts no prices, so it ends when the next slot begins."
+        with policy_errors(), seen.book.trial() as book:
             found = answer(core_in_force(bid, seen.market, book.snapshot), book)
     except NotReady as error:
         return None, f"What would be admitted now is not known yet: {error}"

@@ -122,26 +122,28 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     warming.check_market(market.pk)
     with one_version():
         seen = market_snapshot(market)
-        book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
-        resolved = resolve(body, cluster, book.snapshot, bidder=bidder)
+        shared = seen.book
+        resolved = resolve(body, cluster, shared.snapshot, bidder=bidder)
     now = seen.moment.now
     membership = None if bidder is None else membership_of(bidder)
     left = None if membership is None else team_credits.left_at(membership.team_id, seen.moment.wall)
     # The bid gets the number it would have: some policies seed random draws with it.
-    core = core_bid(resolved, book.snapshot, bid_id=str(seen.market.submitted + 1), arrival=now)
+    core = core_bid(resolved, shared.snapshot, bid_id=str(seen.market.submitted + 1), arrival=now)
     try:
-        made = decide(book, core, owner=NOBODY, left=left)
+        with shared.trial() as book:
+            made = decide(book, core, owner=NOBODY, left=left)
+            stands_until = standing.last_slot(resolved, core, book, made.decision, RULE)
     except PolicyFailed as failed:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
     return Quote(
         decision=replace(made.decision, bid_id="quote"),
-        ledger_version=book.version,
+        ledger_version=shared.version,
         slot=now,
         core=core,
-        snapshot=book.snapshot,
-        policy=book.policy,
-        stands_until=standing.last_slot(resolved, core, book, made.decision, RULE),
+        snapshot=shared.snapshot,
+        policy=shared.policy,
+        stands_until=stands_until,
     )
 
 

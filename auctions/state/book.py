@@ -6,7 +6,8 @@ Decisions have their own book, which changes. Readers share books that never cha
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
@@ -30,6 +31,7 @@ from scheduling.book.running import RunningBook
 from scheduling.book.state import HISTORY, Book, Job
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move, parse
+from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.policies.base import Policy
@@ -49,6 +51,9 @@ CAUGHT_UP = frozenset({EventKind.STANDING, EventKind.ADMITTED, EventKind.REJECTE
 
 SHARED_BOOKS = 4
 """Number of shared books kept for each market: readers of an earlier version may not have finished."""
+
+Tables = tuple[Inventory, dict[str, object]]
+"""Tables of kernels, and the servers that they are of."""
 
 CATCH_UP_SLOTS = 64
 """After a long stop, prices are stored for this many of the latest slots within the horizon; the others have no row.
@@ -165,8 +170,9 @@ class SharedBook:
     Results are computed once, by one reader at a time, because kernels cache arrays on the ledger.
     """
 
-    def __init__(self, book: LiveBook) -> None:
+    def __init__(self, book: LiveBook, tables: deque[Tables]) -> None:
         self._book = book
+        self._tables = tables
         self._computing = Lock()
         self._prices: Floats | None = None
         self._runs: RecordedWork | None = None
@@ -209,6 +215,21 @@ class SharedBook:
         """Return an independent book with the same contents, which may be changed."""
         with self._computing:
             return self._book.copy()
+
+    @contextmanager
+    def trial(self) -> Iterator[LiveBook]:
+        """Yield a copy on which a policy decides a bid that is not admitted afterwards.
+
+        Kernels go on with the tables of the last such copy of this market, unless another trial has them: to build them
+        takes longer than the rest of a decision.
+        """
+        book = self.copy()
+        with suppress(IndexError):
+            inventory, tables = self._tables.pop()
+            if inventory is book.ledger.inventory:
+                book.ledger.tables = tables
+        yield book
+        self._tables.append((book.ledger.inventory, book.ledger.tables))
 
 
 _books: dict[UUID, LiveBook] = {}
@@ -265,6 +286,8 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._making = Lock()
+        self._tables: deque[Tables] = deque(maxlen=1)
+        """Tables of kernels for the next trial."""
         self._books: dict[tuple[int, int], SharedBook] = {}
         """Books by ledger version and slot. Adding a book makes a new dictionary, so that reading needs no lock."""
 
@@ -277,7 +300,7 @@ class _Shelf:
         with self._making:
             found = self.find(market, now)
             if found is None:
-                found = SharedBook(self._nearest(market, now) or rebuild(market, now=now))
+                found = SharedBook(self._nearest(market, now) or rebuild(market, now=now), self._tables)
                 books = {**self._books, (market.ledger_version, now): found}
                 self._books = {key: books[key] for key in sorted(books)[-SHARED_BOOKS:]}
             return found

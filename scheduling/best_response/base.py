@@ -74,10 +74,10 @@ AnyIndex = TypeVar("AnyIndex", bound=Index)
 
 def index_of(ledger: Ledger, kind: type[AnyIndex]) -> AnyIndex:
     """Return the index of this kind that a ledger keeps; a new one at first use and after a change of inventory."""
-    index = ledger.derived.get(kind.__name__)
+    index = ledger.tables.get(kind.__name__)
     if not isinstance(index, kind) or index.inventory is not ledger.inventory:
         index = kind(ledger.inventory, ledger.end - ledger.start)
-        ledger.derived[kind.__name__] = index
+        ledger.tables[kind.__name__] = index
     return index
 
 

@@ -1,6 +1,7 @@
 """The ledger: units of every resource that are reserved on every server in every future slot."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from scheduling.model.errors import OutsideHorizon, OverCapacity
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Ints
+
+_versions = count(1)
 
 
 class Ledger:
@@ -55,10 +58,13 @@ class Ledger:
         self._used = self._with_closed_full()
         """Reserved units, with closed servers full; the same array as `_held` while no server is closed."""
         self._last_start = self._last_end = start
-        self.version = 0
-        """Counter that increases with every change of the ledger."""
+        self.version = next(_versions)
+        """A number of these contents, which no other ledger of this process has; another one after every change."""
         self.derived: dict[str, object] = {}
         """Caches that kernels keep for this ledger: derived data, not part of its contents and never copied."""
+        self.tables: dict[str, object] = {}
+        """Tables of kernels, brought up to date before each use: any ledger of these servers and slots may go on with
+        them, but one at a time."""
 
     @property
     def end(self) -> int:
@@ -175,7 +181,7 @@ class Ledger:
         passed = min(max(slot - self.start, 0), len(self._held))
         if passed:
             self._move_window(passed)
-            self.version += 1
+            self.version = next(_versions)
         self.start = max(slot, self.start)
         if passed:
             self._used = self._with_closed_full()
@@ -209,7 +215,7 @@ class Ledger:
         return used
 
     def _add(self, placements: tuple[Placement, ...], *, sign: int) -> None:
-        self.version += 1
+        self.version = next(_versions)
         if sign > 0:
             self._last_start = max(self._last_start, *(p.start for p in placements), self.start)
             self._last_end = max(self._last_end, *(p.end for p in placements), self.start)
@@ -228,10 +234,10 @@ class Ledger:
 
 def empty_like(ledger: Ledger) -> Ledger:
     """Return an empty ledger over the same slots, cached with the ledger so that its kernel caches stay valid."""
-    empty = ledger.derived.get("empty")
+    empty = ledger.tables.get("empty")
     if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
         empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
-        ledger.derived["empty"] = empty
+        ledger.tables["empty"] = empty
     empty.advance(ledger.start)
     return empty
 
