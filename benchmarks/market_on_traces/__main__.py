@@ -1,9 +1,9 @@
 """Markets and queues on traces. `python -m benchmarks.market_on_traces [--traces FOLDER] [--page FILE]`.
 
-Every trace of jobs x five loads x three seeds x two families of values x every market and queue. Without `--traces` the
-samples of the project are replayed, on which defaults are tuned; with it every trace of jobs in that folder. Cells are
-written to a file as they are computed, and a second run with the same file computes only what is missing: `--fresh`
-begins again. `--archive` writes all cells into one compressed file, and `--archived` reports those of such a file
+Every trace of jobs x five loads x three seeds x two families of values x every policy. Without `--traces` the samples
+of the project are replayed, on which defaults are tuned; with it every trace of jobs in that folder. Cells are written
+to a file as they are computed, and a second run with the same file computes only what is missing: `--fresh` begins
+again. `--archive` writes all cells into one compressed file, and `--archived` reports those of such a file
 without any trace: the cells of the document are in `docs/measurements/market-on-traces/cells.jsonl.gz`. Values are
 synthetic; `benchmarks/market_on_traces/workloads.py` says how windows and clusters are chosen.
 

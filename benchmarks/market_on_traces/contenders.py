@@ -18,10 +18,10 @@ BEFORE: Final[Mapping[str, Json]] = {
 }
 """The defaults before they were tuned for this benchmark."""
 COVERS: Final = {"dps": Covers.RIGID, "oasis": Covers.ELASTIC}
-"""The schedules that a policy may choose; ANY for queues, which stop and move jobs."""
-QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman")
+"""The schedules that a policy may choose; ANY for all others, so that they are compared with one bound."""
+QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman", "preemptive", "batch_sche", "dorm")
 """Policies that do not look at values."""
-STATED: Final = ("rrh",)
+STATED: Final = ("rrh", "weighted_completion")
 """Policies that order jobs by stated values and take no payment, so that nobody has a reason to state the truth. They
 count among all policies, and not among the queues."""
 MARKETS: Final = ("dps", "oasis", "completions")

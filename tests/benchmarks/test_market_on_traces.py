@@ -11,7 +11,7 @@ import pytest
 from benchmarks.market_on_traces.__main__ import main
 from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
-from benchmarks.market_on_traces.contenders import Contender, contenders
+from benchmarks.market_on_traces.contenders import QUEUES, STATED, Contender, contenders
 from benchmarks.market_on_traces.page import run_of, with_sections
 from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import rules_table, table
@@ -30,6 +30,7 @@ from benchmarks.market_on_traces.workloads import (
 )
 from cluster.traces.records import TraceJob
 from scheduling.policies.standing import StandingRule
+from scheduling.registry import POLICIES
 
 HOUR = 3600.0
 DOCS = Path(__file__).parents[2] / "docs"
@@ -84,6 +85,21 @@ def test_equal_values_do_not_grow_with_the_size() -> None:
     assert before[0] == pytest.approx(after[0] / 40.5, rel=1e-3)
 
 
+def test_every_policy_is_a_contender() -> None:
+    assert {one.policy for one in contenders()} == set(POLICIES)
+
+
+def test_queues_schedule_jobs_of_other_values_alike_and_policies_that_look_at_values_do_not() -> None:
+    # Of four jobs that come at once to two GPUs, the longest is worth the most by size.
+    jobs = source((0.0, 2, 1.0), (0.0, 1, 2.0), (0.0, 2, 4.0), (0.0, 1, 8.0))
+    chosen = [one for one in contenders() if one.policy in (*QUEUES, *STATED)]
+    by_size, equal = (
+        {cell.contender: (cell.mean_jct_h, cell.acceptance) for cell in cells_of(jobs, place, chosen)}
+        for place in (replace(PLACE, load=4.0, family=family) for family in (BY_SIZE, EQUAL))
+    )
+    assert {name for name in by_size if by_size[name] != equal[name]} == set(STATED)
+
+
 FEW = [one for one in contenders() if one.name in ("dps", "oasis", "srtf")]
 
 
@@ -109,6 +125,13 @@ def test_gpus_are_idle_while_wanted_where_a_job_was_rejected_that_would_have_fit
     (cell,) = cells_of(STEADY, replace(PLACE, load=0.5), [dear])
     assert cell.acceptance == 0.0
     assert cell.idle_while_wanted == pytest.approx(1.0, abs=0.02)
+
+
+def test_gpus_that_process_queued_chunks_are_not_idle() -> None:
+    # The chunks of the last job wait two hours for both GPUs, more than the job takes.
+    jobs = source((0.0, 2, 1.0), (0.0, 2, 1.0), (0.0, 2, 1.5))
+    (cell,) = cells_of(jobs, replace(PLACE, load=4.0), [Contender("preemptive", "preemptive", {})])
+    assert (cell.gpus, cell.acceptance, cell.idle_while_wanted) == (2, 1.0, 0.0)
 
 
 def test_what_idle_machines_could_be_sold_for_is_nothing_where_every_job_is_admitted() -> None:
