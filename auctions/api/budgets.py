@@ -118,6 +118,7 @@ class TransactionOut(Answer):
     bid = number("Number of the bid; null for a grant.", source="bid.sequence", null=True)
     by = string("Who granted; null for what the budget or a market did.", source="by.username", null=True)
     note = string("What a grant is for.", blank=True)
+    period_starts_on = Day(source="period.starts_on", help_text="First day of the period that it belongs to, UTC.")
 
 
 class TransactionPage(Page):

@@ -19,7 +19,7 @@ from auctions.models import (
     CreditTransaction,
 )
 
-HEADER: Final = ("time", "kind", "cluster", "bid", "label", "credits", "by", "note")
+HEADER: Final = ("time", "kind", "cluster", "bid", "label", "credits", "by", "note", "period")
 SUMS: Final = ("granted", "held", "charged", "refunded", "left")
 """Sums of a period, as attributes of its statement."""
 BUDGETS_HEADER: Final = ("team", "title", "period", "first_day", "last_day", "credits_a_period", *SUMS)
@@ -100,7 +100,7 @@ def transactions(team: Team, chosen: TransactionFilter) -> QuerySet[CreditTransa
         rows = rows.filter(at__gte=datetime.combine(chosen.since, time.min, UTC))
     if chosen.until is not None:
         rows = rows.filter(at__lt=datetime.combine(chosen.until, time.min, UTC) + timedelta(days=1))
-    return rows.select_related("bid__market__cluster", "by").prefetch_related("entries")
+    return rows.select_related("period", "bid__market__cluster", "by").prefetch_related("entries")
 
 
 def csv_rows(rows: QuerySet[CreditTransaction]) -> Iterator[tuple[Any, ...]]:
@@ -115,6 +115,7 @@ def csv_rows(rows: QuerySet[CreditTransaction]) -> Iterator[tuple[Any, ...]]:
             _plain(one.amount),
             "" if one.by is None else one.by.get_username(),
             one.note,
+            one.period.starts_on,
         )
 
 

@@ -10,13 +10,15 @@ import pytest
 from auditlog.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from accounts import teams
 from accounts.models import Role, Team
 from auctions.domain.credits import MILLION
 from auctions.engine import budgets, decision_queue
-from auctions.models import Bid, Budget, BudgetKind, Market
+from auctions.engine.jobs import cancel_job
+from auctions.models import Bid, Budget, BudgetKind, BudgetPeriod, Market
 from tests.auctions.worlds import make_market, make_operator, make_user, submit
 from tests.rest import client_of
 
@@ -77,7 +79,7 @@ def test_a_member_reads_the_statement_and_its_filters_are_in_the_address(spent: 
     for query in ("kind=held&cluster=hall", "until=2000-01-01", "since=tomorrow", "kind=stolen"):
         assert "No transaction matches these filters." in client.get(f"{PAGE}?{query}").text
     rows = client.get("/teams/vision/credits.csv?kind=held").text.splitlines()
-    assert rows[0] == "time,kind,cluster,bid,label,credits,by,note"
+    assert rows[0] == "time,kind,cluster,bid,label,credits,by,note,period"
     assert rows[1].split(",")[1:5] == ["held", "lab", "1", "'=danger"]
     assert len(rows) == 2
 
@@ -109,6 +111,20 @@ def test_credits_that_were_taken_back_are_a_number_in_the_csv_file(
     for client, path in ((page_of(bella), "/teams/vision/credits.csv"), (client_of(bella), f"{REST}/transactions.csv")):
         newest = next(csv.DictReader(client.get(path).text.splitlines()))
         assert (newest["kind"], newest["credits"], newest["note"]) == ("granted", "-2.5", "'-unused")
+
+
+def test_a_transaction_states_its_period_whenever_it_was_made(
+    spent: Bid, team: Team, bella: User, client_of: Callable[[User], APIClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = BudgetPeriod.objects.get().starts_on
+    later = timezone.now() + timedelta(days=62)
+    monkeypatch.setattr(timezone, "now", lambda: later)
+    cancel_job(spent)
+    (charged,) = csv.DictReader(page_of(bella).get("/teams/vision/credits.csv?kind=charged").text.splitlines())
+    assert charged["period"] == first.isoformat()
+    assert date.fromisoformat(charged["time"][:10]) == later.date()
+    rows = client_of(bella).get(f"{REST}/transactions").json()["results"]
+    assert {row["period_starts_on"] for row in rows} == {first.isoformat()}
 
 
 def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
