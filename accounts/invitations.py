@@ -26,7 +26,8 @@ MOST_OPEN: Final = 100
 
 def open_invitations(team: Team) -> QuerySet[Invitation]:
     """Return those that can be accepted, newest first."""
-    return Invitation.objects.filter(team=team, accepted_at=None, expires_at__gt=clock.now())
+    rows = Invitation.objects.filter(team=team, created_by__is_active=True)
+    return rows.filter(accepted_at=None, expires_at__gt=clock.now())
 
 
 def invite(team: Team, role: Role, *, days: int, by: User, email: str = "") -> Invitation:
@@ -53,14 +54,14 @@ def found(text: str) -> Invitation:
     Raises
     ------
     InvitationOver
-        If the link was not signed here, has expired, was accepted or withdrawn.
+        If the link was not signed here, has expired, was accepted or withdrawn, or if its maker's account is closed.
     """
     try:
         key = int(signing.Signer(salt=INVITATION_SALT).unsign(text))
     except (signing.BadSignature, ValueError):
         raise InvitationOver("This is not the link of an invitation.") from None
-    invitation = Invitation.objects.select_related("team").filter(pk=key).first()
-    if invitation is None:
+    invitation = Invitation.objects.select_related("team", "created_by").filter(pk=key).first()
+    if invitation is None or invitation.created_by is None or not invitation.created_by.is_active:
         raise InvitationOver("This invitation was withdrawn.")
     if invitation.accepted_at is not None:
         raise InvitationOver("This invitation was accepted already.")

@@ -337,6 +337,22 @@ def test_who_is_no_administrator_any_more_cannot_come_back_by_an_own_invitation(
     assert list(invitations.open_invitations(team)) == [others]
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_invitation_by_a_user_whose_account_is_closed_is_over(
+    team: Team, members: dict[Role, User], is_deleted: bool
+) -> None:
+    former = members[Role.ADMINISTRATOR]
+    made = invitations.invite(team, Role.ADMINISTRATOR, days=30, by=former)
+    if is_deleted:
+        former.delete()
+    else:
+        User.objects.filter(pk=former.pk).update(is_active=False)
+    assert "was withdrawn" in Client().get(f"/invitations/{made.link_text}/").text
+    with pytest.raises(InvitationOver):
+        invitations.accept(made.link_text, make_user("again"))
+    assert not invitations.open_invitations(team).exists()
+
+
 def test_who_has_no_account_makes_one_with_the_link(team: Team, members: dict[Role, User]) -> None:
     by = members[Role.ADMINISTRATOR]
     page_of(by).post("/account/team/", {"role": "bidder", "days": "7"})
