@@ -206,6 +206,16 @@ def test_wrong_bodies_name_the_field_and_change_nothing(
     assert api.delete(REST).status_code == api.get(REST).status_code == 404
 
 
+def test_periods_of_another_length_begin_at_once_and_other_credits_with_the_next_one(
+    spent: Bid, olga: User, client_of: Callable[[User], APIClient]
+) -> None:
+    api = client_of(olga)
+    left = api.get(REST).json()["left"]
+    assert api.put(REST, {"period": "month", "credits": 7}, format="json").json()["left"] == left < 1005
+    assert api.put(REST, {"period": "year", "credits": 7}, format="json").json()["left"] == 7.0
+    assert api.put(REST, {"period": "month", "credits": 7}, format="json").json()["left"] == left
+
+
 def test_others_learn_nothing_of_a_team(spent: Bid, db: None, client_of: Callable[[User], APIClient]) -> None:
     stranger = make_user("charlie")
     teams.add_member(teams.create_team("speech", "Speech"), stranger, Role.ADMINISTRATOR)
