@@ -1,5 +1,6 @@
 """Rate limits for one caller: each process counts on its own; the rates are in the settings."""
 
+from hashlib import sha256
 from typing import Any
 
 from django.http import HttpRequest
@@ -27,6 +28,18 @@ class PasswordThrottle(SimpleRateThrottle):
     def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
         """Return the address, for every user."""
         return self.cache_format % {"scope": self.scope, "ident": address_of(request)}
+
+
+class MailboxThrottle(SimpleRateThrottle):
+    """A limit on links to reset a password that one mailbox is sent."""
+
+    scope = "mailbox"
+    rate = "3/hour"
+
+    def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
+        """Return the address of the mailbox, in any case; only its digest is kept."""
+        mailbox = request.POST.get("email", "").strip().casefold()
+        return self.cache_format % {"scope": self.scope, "ident": sha256(mailbox.encode()).hexdigest()}
 
 
 class MadeUpTokenThrottle(SimpleRateThrottle):

@@ -8,13 +8,14 @@ from django.contrib import messages
 from django.contrib.auth import views
 from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse_lazy
 
 from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
 from frontend.forms.base import DescribedField
 from frontend.views.responses import too_often
+from web.throttles import MailboxThrottle
 
 
 class _Limited(views.PasswordContextMixin):
@@ -86,8 +87,10 @@ class ResetPassword(_ByEmail, views.PasswordResetView):
     success_url = reverse_lazy("login")
 
     def form_valid(self, form: PasswordResetForm) -> HttpResponse:
-        """Say so on the next page."""
+        """Say so on the next page, also if the mailbox was sent too many: who asks learns nothing of it."""
         messages.success(self.request, "If there is an account with this address, a link was sent to it.")
+        if not MailboxThrottle().allow_request(self.request, None):  # type: ignore[arg-type]  # reads Django's the same
+            return HttpResponseRedirect(self.get_success_url())
         return super().form_valid(form)
 
 

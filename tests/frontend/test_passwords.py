@@ -50,3 +50,18 @@ def test_a_link_that_is_sent_sets_a_password_once(bob: User, mailoutbox: Any, se
     bob.refresh_from_db()
     assert bob.check_password(NEW)
     assert "used already" in Client().get(link[1]).text
+
+
+def test_a_mailbox_is_sent_three_links_an_hour_and_nobody_learns_of_it(
+    db: None, mailoutbox: Any, settings: Any
+) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    for name in ("ann", "eve"):
+        User.objects.create_user(name, f"{name}@example.org", "correct horse")
+    client = Client()
+    asked = ("ann@example.org", " ANN@example.org", "ann@EXAMPLE.org", "ann@example.org", "Ann@example.org")
+    pages = [client.post("/password/reset/", {"email": one}, follow=True).text for one in asked]
+    assert all("If there is an account" in page for page in pages)
+    assert len(mailoutbox) == 3
+    client.post("/password/reset/", {"email": "eve@example.org"})
+    assert len(mailoutbox) == 4, "each mailbox has a limit of its own"
