@@ -1,7 +1,8 @@
 """Tables of how many machines fit on each server and in each window while a batch is planned. Private: in place.
 
 Free capacity only decreases while a batch is planned, so what did not fit once never fits later. Old tables of bounds
-therefore stay valid; they are recomputed only where an answer depends on them. Letters are those of
+therefore stay valid; they are recomputed only where an answer depends on them. In most of a long horizon slots are like
+the ones before them, so one slot of each run of equal slots is read. Letters are those of
 `scheduling.best_response.rigid.tables`.
 """
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from scheduling.batch.compiled import borrowing, inlined, kernel
 from scheduling.batch.options import MachineTypes, fit
-from scheduling.best_response.rigid.compiled import Counts, copy, greatest
+from scheduling.best_response.rigid.compiled import Counts, Flags, copy, greatest
 from scheduling.model.types import Ints
 
 FAR = 1 << 30
@@ -42,6 +43,10 @@ class CapacityTables(NamedTuple):
     """End of the longest window that was covered then, M x T."""
     touched: Ints
     """Last step at which a slot from t on changed, T."""
+    next_change: Ints
+    """A slot after t, at most the number of slots with contents: up to there as much is free as in slot t, T."""
+    bounded: Flags
+    """Whether `sums` or `largest` have a bound for windows from slot t on, T."""
     clock: Ints
     """The current step, and the number of slots that the tables have contents for."""
     window: Counts
@@ -65,6 +70,8 @@ def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables
         seen=seen,
         until=until,
         touched=np.empty(slots, np.int64),
+        next_change=np.empty(slots, np.int64),
+        bounded=np.empty(slots, np.bool_),
         clock=np.zeros(2, np.int64),
         window=np.empty(servers, np.int32),
     )
@@ -111,23 +118,42 @@ def build_until(tables: CapacityTables, end: int) -> None:
         for n in range(tables.sums.shape[1]):
             for t in range(built, goal):
                 tables.sums[m, n, t] = tables.largest[m, n, t] = FAR
-    for t in range(built, goal):
-        for s in range(tables.free.shape[1]):
-            same = t > 0 and _same(tables, s, t)
-            for m in range(machines):
-                most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
-                tables.room[m, t, s] = most
-                tables.total[m, t] += most
+    _fill(tables, built, goal)
     tables.clock[0] += 1
     tables.clock[1] = goal
     tables.touched[:goal] = tables.clock[0]
 
 
 @inlined
+def _fill(tables: CapacityTables, built: int, goal: int) -> None:
+    """Compute `room`, `total` and the runs of equal slots for slots [built, goal)."""
+    for t in range(built, goal):
+        tables.bounded[t], tables.next_change[t] = False, t + 1
+        changed = False
+        for s in range(tables.free.shape[1]):
+            same = t > 0 and _same(tables, s, t)
+            changed |= not same
+            for m in range(len(tables.room)):
+                most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
+                tables.room[m, t, s] = most
+                tables.total[m, t] += most
+        if not changed and t > built:
+            tables.next_change[t - 1] = goal
+    # So far the slots before the last one of a run have `goal`.
+    for t in range(goal - 2, built - 1, -1):
+        if tables.next_change[t] == goal:
+            tables.next_change[t] = tables.next_change[t + 1]
+
+
+@inlined
 def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
     """Set slots before `end` back to `base`: tables of the same free capacity, in which nothing was held since."""
-    build_until(base, int(tables.clock[1]))
+    built = tables.clock[1]
+    build_until(base, int(built))
+    # The tables may end a run sooner than `base` does: then it also ends there for the slots before `end`.
+    last = tables.next_change[end] if end < built else built
     for t in range(end):
+        tables.next_change[t] = min(base.next_change[t], last)
         for s in range(tables.free.shape[1]):
             for r in range(tables.free.shape[2]):
                 tables.free[t, s, r] = base.free[t, s, r]
@@ -136,22 +162,45 @@ def restore(tables: CapacityTables, base: CapacityTables, end: int) -> None:
             tables.total[m, t] = base.total[m, t]
             for s in range(tables.free.shape[1]):
                 tables.room[m, t, s] = base.room[m, t, s]
+    for t in range(end):
+        if tables.bounded[t]:
+            _forget_bounds(tables, t)
+
+
+@borrowing
+def _forget_bounds(tables: CapacityTables, t: int) -> None:
+    """Forget what is known of windows from slot t on."""
+    tables.bounded[t] = False
+    for m in range(len(tables.room)):
+        tables.seen[m, t] = -1
         for n in range(tables.sums.shape[1]):
-            for t in range(end):
-                tables.sums[m, n, t] = base.sums[m, n, t]
-                tables.largest[m, n, t] = base.largest[m, n, t]
-    mark_changed(tables, end)
+            tables.sums[m, n, t] = tables.largest[m, n, t] = FAR
+
+
+@borrowing
+def mark_change(tables: CapacityTables, slot: int) -> None:
+    """Note that from this slot on more or less may be free than before it."""
+    t = slot - 1
+    while t >= 0 and tables.next_change[t] > slot:
+        tables.next_change[t] = slot
+        t -= 1
 
 
 @inlined
 def refill(tables: CapacityTables, s: int, start: int, end: int) -> None:
-    """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
-    for t in range(start, end):
+    """Compute `room` of a server in slots [start, end) again, once for each run of equal slots."""
+    t = start
+    while t < end:
+        after = min(tables.next_change[t], end)
         same = t > start and _same(tables, s, t)
         for m in range(len(tables.room)):
             most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
-            tables.total[m, t] += most - tables.room[m, t, s]
-            tables.room[m, t, s] = most
+            more = most - tables.room[m, t, s]
+            if more != 0:
+                for u in range(t, after):
+                    tables.total[m, u] += more
+                    tables.room[m, u, s] = most
+        t = after
 
 
 @borrowing
@@ -165,7 +214,10 @@ def _same(tables: CapacityTables, s: int, t: int) -> bool:
 
 @borrowing
 def hold(tables: CapacityTables, s: int, start: int, end: int, m: int, count: int) -> None:
-    """Hold machines on a server in slots [start, end); `refill` and `mark_changed` have to follow."""
+    """Hold machines on a server in slots [start, end).
+
+    `mark_change` of both slots has to come before it, `refill` and `mark_changed` after it.
+    """
     for t in range(start, end):
         for r in range(tables.free.shape[2]):
             tables.free[t, s, r] -= count * tables.types.demand[m, r]
@@ -185,12 +237,20 @@ def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
     if tables.sums[m, row, start] < end:
         return False
     if _is_old(tables, m, start, end):
-        for t in range(end - 1, start - 1, -1):
+        short, t = -1, start
+        while t < end:
+            after = tables.next_change[t]
             if tables.total[m, t] < n:
-                if row == n:
-                    for a in range(start, t + 1):
-                        tables.sums[m, row, a] = min(tables.sums[m, row, a], t)
-                return False
+                short = min(after, end) - 1
+            t = after
+        if short >= 0:
+            if row == n:
+                a = start
+                while a <= short:
+                    tables.sums[m, row, a] = min(tables.sums[m, row, a], short)
+                    tables.bounded[a] = True
+                    a = tables.next_change[a]
+            return False
         recompute(tables, m, start, end)
     return bool(tables.sums[m, row, start] >= end)
 
@@ -212,12 +272,16 @@ def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
 def _rule_out(tables: CapacityTables, m: int, n: int, start: int) -> None:
     """Lower the bounds of windows from later slots if no server has room in the slot that ends the one from `start`."""
     largest = tables.largest[m, n]
-    first = end = largest[start]
+    first = largest[start]
+    end = int(first)
     while end < tables.clock[1] and greatest(tables.room[m, end]) < n:
-        end += 1
+        end = int(tables.next_change[end])
     if end > first:
-        for a in range(start + 1, end):
+        a = tables.next_change[start]
+        while a < end:
             largest[a] = min(largest[a], max(a, first))
+            tables.bounded[a] = True
+            a = tables.next_change[a]
 
 
 @borrowing
@@ -232,8 +296,8 @@ def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
     copy(tables.room[m, start], window)
     n_sum = n_top = tables.sums.shape[1] - 1
     # Cover longer windows too, so that longer options of the same job seldom recompute.
-    until = min(tables.clock[1], end + (end - start))
-    for t in range(start, until):
+    until, t = min(tables.clock[1], end + (end - start)), start
+    while t < until:
         total, top = narrow(window, tables.room[m, t])
         while n_sum > total:
             tables.sums[m, n_sum, start] = t
@@ -243,7 +307,8 @@ def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
             n_top -= 1
         if top == 0:
             until = FAR
-            break
+        t = tables.next_change[t] if top > 0 else FAR
+    tables.bounded[start] = True
     tables.seen[m, start] = tables.clock[0]
     tables.until[m, start] = until
 
@@ -267,7 +332,8 @@ def load(tables: CapacityTables, m: int, start: int, end: int, usable: Ints, out
     for s in range(len(out)):
         if usable[s] > start:
             out[s] = 0
-    total = 0
-    for t in range(start, end):
+    total, t = 0, start
+    while t < end:
         total, _ = narrow(out, tables.room[m, t])
+        t = tables.next_change[t]
     return total

@@ -15,6 +15,7 @@ from scheduling.batch.capacity import (
     fits_one,
     hold,
     load,
+    mark_change,
     mark_changed,
     refill,
 )
@@ -160,29 +161,45 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
-                complete[i] = _next(bounds, built, now - d, latest, d)
+                complete[i] = _next(bounds, tables.next_change, batch.usable[j], built, now - d, latest, d)
                 if complete[i] == now:
                     if _try(tables, batch, j, i, now - d, within, out):
                         _commit(tables, j, out)
                         return int(now)
-                    complete[i] = _next(bounds, built, now - d + 1, latest, d)
+                    after = _after(tables.next_change, batch.usable[j], now - d)
+                    complete[i] = _next(bounds, tables.next_change, batch.usable[j], built, after, latest, d)
             later = min(later, complete[i])
         now = later
     return int(now)
 
 
 @borrowing
-def _next(bounds: Counts, built: int, start: int, latest: int, duration: int) -> int:
+def _next(bounds: Counts, next_change: Ints, usable: Ints, built: int, start: int, latest: int, duration: int) -> int:
     """Return the completion at the first start, from `start` to `latest`, for which the workers of a group may fit.
 
     Nothing is known of starts from slot `built` on.
     """
-    last = min(latest, len(bounds) - duration)
-    for a in range(start, min(last + 1, built)):
+    last, a = min(latest, len(bounds) - duration), start
+    while a <= last and a < built:
         if bounds[a] >= a + duration:
             return int(a + duration)
-    after = max(start, built)
+        a = _after(next_change, usable, a)
+    after = max(a, built)
     return int(after + duration) if after <= last else FAR
+
+
+@borrowing
+def _after(next_change: Ints, usable: Ints, start: int) -> int:
+    """Return the first start after `start` at which a job may fit that does not fit at `start`.
+
+    Slots before the next change are like `start`: what fits from one of them on would fit from `start` on, too, unless
+    a server can first be used in that slot.
+    """
+    later = next_change[start]
+    for s in range(len(usable)):
+        if start < usable[s] < later:
+            later = usable[s]
+    return int(later)
 
 
 @inlined
@@ -270,11 +287,12 @@ def _host(
 @inlined
 def _pss_throughout(tables: CapacityTables, p: int, h: int, start: int, end: int, least: int) -> int:
     """Return how many PSs fit a server throughout; 0 if fewer than `least`."""
-    m, most = tables.types.pss.shape[0] + p, FAR
-    for t in range(start, end):
+    m, most, t = tables.types.pss.shape[0] + p, FAR, start
+    while t < end:
         most = min(most, tables.room[m, t, h])
         if most < least:
             return 0
+        t = tables.next_change[t]
     return most
 
 
@@ -282,14 +300,15 @@ def _pss_throughout(tables: CapacityTables, p: int, h: int, start: int, end: int
 def _fits(tables: CapacityTables, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
     """Return whether `near` workers and `pss` PSs fit one server throughout, for every resource."""
     demand = tables.types.demand
-    ps = tables.types.pss.shape[0] + max(p, 0)
-    for t in range(start, end):
+    ps, t = tables.types.pss.shape[0] + max(p, 0), start
+    while t < end:
         for r in range(demand.shape[1]):
             need = near * demand[m, r]
             if pss > 0:
                 need += pss * demand[ps, r]
             if tables.free[t, h, r] < need:
                 return False
+        t = tables.next_change[t]
     return True
 
 
@@ -311,6 +330,8 @@ def _share_out(counts: Counts, n: int, host: int, near: int, last: bool) -> None
 def _commit(tables: CapacityTables, j: int, out: BatchPlan) -> None:
     """Reserve the machines that were found for a job."""
     start, end = out.start[j], out.end[j]
+    mark_change(tables, start)
+    mark_change(tables, end)
     for s in range(out.counts.shape[1]):
         hosting = out.pss[j] if s == out.host[j] and out.ps[j] >= 0 else 0
         if out.counts[j, s] == 0 and hosting == 0:

@@ -30,7 +30,7 @@ class Search:
     jobs: int
     """Number of jobs whose plan is improved."""
     effort: int
-    """Limit of its cost, cells of tables: about a nanosecond each."""
+    """Limit of its cost, cells of tables: less than a nanosecond each."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _plan(
     known = np.zeros(len(bids), np.int64)
     if remember and cluster.tried is not None:
         known = cluster.tried.soonest(bids, free, start)
-    base = None if search is None else make_tables(cluster.types, free.copy(), most=most)
+    base = None if search is None else make_tables(cluster.types, free.copy(), most=0)
     tables = make_tables(cluster.types, free, most=most)
     soonest = known.copy()
     plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, soonest, out)

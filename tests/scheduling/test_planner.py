@@ -20,6 +20,7 @@ from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
 from scheduling.batch.planner import Search, Tried, plan_alone, plan_batch, plan_idle, shortest
+from scheduling.batch.search import ANY, Draft, Terms
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
 from scheduling.book.ledger import Ledger
@@ -150,6 +151,34 @@ def test_a_search_never_raises_the_total_and_never_takes_a_machine_twice() -> No
                 for p in found[bid.id].placements:
                     assert p.start >= max(bid.arrival + bid.delay[p.server], ledger.start)
     assert better > 0
+
+
+def test_a_draft_is_placed_alike_on_new_tables_and_after_others() -> None:
+    seed, placed = fresh_seed(), 0
+    for case in range(rounds(30)):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids = a_batch(rng, ledger, "job", most=9)
+        free, cluster = planner.free_without(ledger, ()), planner._cluster_of(ledger)
+        batch, most = cluster.batch(bids, ledger.start)
+        weights, window = np.ones(len(bids)), np.array([0, len(free), 0])
+        base, used = (make_tables(cluster.types, free.copy(), most=n) for n in (0, most))
+        for turns in (rng.permutation(len(bids)) for _ in range(6)):
+            found = []
+            for tables, span in ((used, window), (make_tables(cluster.types, free.copy(), most=most), window.copy())):
+                if tables is not used:
+                    span[2] = 0
+                out = planner._nothing(len(bids), len(ledger.inventory.servers))
+                draft = Draft(
+                    turns.copy(), np.full(len(bids), ANY), np.zeros_like(turns), np.zeros(len(bids), np.bool_)
+                )
+                terms = Terms(weights, np.zeros(len(bids)), span, np.zeros(1, np.int64))
+                total = batch_search.improve(tables, base, batch, terms, turns[None], draft, out)
+                found.append((total, *(column.tolist() for column in (out.worker, out.start, out.end, out.counts))))
+            assert found[0] == found[1], f"seed {[seed, case]}"
+            placed += int((out.worker >= 0).sum())
+            check_tables(used, f"seed {[seed, case]}")
+    assert placed > rounds(60)
 
 
 def test_what_jobs_give_up_counts_as_free() -> None:
@@ -367,7 +396,8 @@ def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list
     assert plan_batch([TWO_FOR_THREE_SLOTS], ledger, [(0, 4)]) == {}
     (tables,) = made
     for table in (tables.sums, tables.largest):
-        assert table[0, 1:3, :2].tolist() == [[2, 2], [2, 2]]
+        # Slot 1 is like slot 0, so no window from there on is looked at.
+        assert table[0, 1:3, :2].tolist() == [[2, FAR], [2, FAR]]
     check_tables(tables, "by hand")
 
 
