@@ -136,6 +136,8 @@ def _refusal(request: HttpRequest, code: int, detail: str, *, wait_s: int) -> Ht
     else:
         response = HttpResponse(loader.get_template(f"{code}.html").render({"detail": detail}), status=code)
     response.headers["Retry-After"] = str(wait_s)
+    # Otherwise the answer to a request that no middleware has seen would be sent in chunks.
+    response.headers["Content-Length"] = str(len(response.content))
     return response
 
 

@@ -61,6 +61,11 @@ def _pages(settings: Any) -> Iterator[None]:
 
 async def get(handler: Handler, address: str, *, token: str = "", cookie: str = "") -> int:
     """The status of an answer."""
+    return int((await messages(handler, address, token=token, cookie=cookie))[0]["status"])
+
+
+async def messages(handler: Handler, address: str, *, token: str = "", cookie: str = "") -> list[Any]:
+    """What the server is given to send."""
     headers = [(b"host", b"localhost")]
     headers += [(b"authorization", token.encode())] if token else []
     headers += [(b"cookie", f"sessionid={cookie}".encode())] if cookie else []
@@ -86,7 +91,7 @@ async def get(handler: Handler, address: str, *, token: str = "", cookie: str = 
         sent.append(message)
 
     await handler(scope, receive, send)
-    return int(sent[0]["status"])
+    return sent
 
 
 async def known(handler: Handler, *users: str) -> None:
@@ -192,6 +197,23 @@ def test_all_users_together_have_so_many_seats_and_the_next_one_is_asked_to_come
         slow.go.set()
         assert await asyncio.gather(*many) == [200] * 4
         assert await get(handler, "/api/page?user=5", token="5") == 200
+
+    asyncio.run(run())
+
+
+def test_the_answer_to_a_request_that_was_not_begun_states_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seats, "LONGEST_WAIT_S", 0.05)
+
+    async def run() -> None:
+        handler = Handler()
+        many = [asyncio.create_task(get(handler, "/api/page?user=alice&wait")) for _ in range(2)]
+        await until(lambda: len(slow.under_way) == 2)
+        begin, body = await messages(handler, "/api/page")
+        headers = {name.lower(): value for name, value in begin["headers"]}
+        assert begin["status"] == 503
+        assert int(headers[b"content-length"]) == len(body["body"]) > 0
+        slow.go.set()
+        await asyncio.gather(*many)
 
     asyncio.run(run())
 
