@@ -70,7 +70,7 @@ class Installation:
 
     def start(self) -> None:
         """Start the services, unless they run, and wait until the web process answers."""
-        if self.logs is not None:
+        if self.running.keys() >= set(self.services):
             return
         folder = Path(self.env["SHADOWPRICE_VAR"])
         for name in self.services:
