@@ -15,7 +15,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from django.conf import settings
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from cluster.addresses import client_of, parsed
 from web.metrics import CONNECTIONS_ENDED, add_one
@@ -51,6 +51,8 @@ class Connection(HttpToolsProtocol):
     since: float
     caller: str | None
     """The address that shares a limit of connections; None for a proxy that is named, which connects for many."""
+    _answered: RequestResponseCycle | None = None
+    """The request that is being answered, or was last."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin, or refuse a connection beyond the limits."""
@@ -70,6 +72,13 @@ class Connection(HttpToolsProtocol):
             self._refuse("address", 429, f"This address has {shared} connections, as many as one may have.")
         elif len(others) >= settings.CONNECTIONS and not _make_room(others):
             self._refuse("all", 503, "The server has as many connections as it may have.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End. The request that is being answered learns of it, too: uvicorn notifies only the latest one."""
+        super().connection_lost(exc)
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request; a head must not grow without end."""
@@ -103,6 +112,8 @@ class Connection(HttpToolsProtocol):
             add_one(CONNECTIONS_ENDED, "queue")
         if not self._is_full:
             super().on_headers_complete()
+            if not self.pipeline:
+                self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """Add to the body of the request."""
@@ -119,6 +130,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """End the answer; what has begun to arrive meanwhile has its whole time from now on."""
+        if self.pipeline:
+            self._answered, _ = self.pipeline[-1]
         super().on_response_complete()
         self._enter(self.phase if self.is_answering or self.phase is not Phase.ANSWER else Phase.IDLE)
 
