@@ -11,12 +11,14 @@ from functools import partial
 from threading import Lock
 from typing import Final, Generic, TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from django.db import transaction
 from django.db.models import Q
 
 from auctions.domain.lock import ENDS
 from auctions.models import Event, EventKind, Market
+from auctions.state.market_snapshot import in_one_version
 
 V = TypeVar("V")
 
@@ -43,22 +45,39 @@ class Followed(Generic[V]):
     ) -> None:
         self._read, self._follow, self._most = read, follow, most
         self._known: OrderedDict[UUID, Known[V]] = OrderedDict()
+        self._turns: WeakValueDictionary[UUID, Lock] = WeakValueDictionary()
+        """Locks of markets whose values are being made."""
         self._guard = Lock()
 
     def at(self, market: Market) -> V:
-        """Return the value at the version of the market's row; it is remembered once the transaction is committed."""
-        version, before = self._nearest(market)
-        if before is not None and version == market.version:
-            return before
-        changed = None if before is None else changed_bids(market, since=version)
-        value = self._read(market) if before is None or changed is None else self._follow(market, before, changed)
-        transaction.on_commit(partial(self._keep, market.token, market.version, value))
+        """Return the value at the version of the market's row, and remember it.
+
+        In `one_version()` what is read is committed, so the value is remembered at once, and readers of a market take
+        turns: otherwise all that come to a new process would read everything. A holder of the market's lock waits for
+        no reader, and its value is remembered once the transaction is committed.
+        """
+        if not in_one_version():
+            value = self._made(market)
+            transaction.on_commit(partial(self._keep, market.token, market.version, value))
+            return value
+        with self._guard:
+            turn = self._turns.setdefault(market.token, Lock())
+        with turn:
+            value = self._made(market)
+            self._keep(market.token, market.version, value)
         return value
 
     def forget(self) -> None:
         """Forget all values: the next ones are read in full."""
         with self._guard:
             self._known.clear()
+
+    def _made(self, market: Market) -> V:
+        version, before = self._nearest(market)
+        if before is not None and version == market.version:
+            return before
+        changed = None if before is None else changed_bids(market, since=version)
+        return self._read(market) if before is None or changed is None else self._follow(market, before, changed)
 
     def _keep(self, token: UUID, version: int, value: V) -> None:
         with self._guard:

@@ -58,6 +58,11 @@ def one_version() -> Iterator[None]:
             _snapshots.reset(outer)
 
 
+def in_one_version() -> bool:
+    """Return whether this thread reads within `one_version()`."""
+    return _snapshots.get() is not None
+
+
 def market_named(name: str) -> Market | None:
     """Return the market of the cluster of that name, None if there is none; in `one_version()`, its snapshot's row."""
     found = _NAMED.first(name)

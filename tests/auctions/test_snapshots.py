@@ -29,7 +29,7 @@ from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import quote, submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.readings import market_readings
+from auctions.readings import market_readings, sums
 from auctions.state import book
 from auctions.state.market_snapshot import _snapshots, market_snapshot, one_version
 from cluster.guards import checked_change
@@ -48,6 +48,8 @@ POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "a plan": ("weighted_completion", ({}, {"lambda": 8.0})),
     "queues": ("preemptive", ({}, {"cloud": "edge"})),
 }
+AT_ONCE = 6
+"""Readers who come at once."""
 DRAWN = 4
 """Readings of each kind of market that an ordinary run disturbs; a soak disturbs all of them."""
 MEMORIES = ("of this process", "of another process", "empty")
@@ -372,13 +374,13 @@ def test_a_reading_while_a_bid_is_decided_needs_no_new_book(sqlite: Databases, m
 def test_readers_who_come_at_once_make_one_book(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    world, made, at_once = World.of("an auction"), [], 6
+    world, made = World.of("an auction"), []
     if known:
         market_readings.summary(world.market)
     with sqlite.as_another(process=True):
         world.decide()
     name = "_catch_up" if known else "rebuild"
-    make, together = getattr(book, name), threading.Barrier(at_once)
+    make = getattr(book, name)
 
     def slowly(*arguments: Any, **keywords: Any) -> Any:
         made.append(threading.current_thread().name)
@@ -388,22 +390,55 @@ def test_readers_who_come_at_once_make_one_book(
     monkeypatch.setattr(book, name, slowly)
     if not known:
         book.forget()
-    found: list[Any] = []
+    found = read_at_once(sqlite, lambda: market_readings.summary(world.market))
+    assert len(made) == 1
+    assert all(plain(one) == plain(found[0]) for one in found)
 
-    def read() -> None:
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_readers_who_come_at_once_read_all_bids_once_and_again_only_if_that_fails(
+    sqlite: Databases, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    world, begun = World.of("an auction"), list[Market]()
+    read = sums._decisions._read
+
+    def slowly(market: Market) -> Any:
+        begun.append(market)
+        fails = len(begun) <= failures
+        time.sleep(0.3)  # long enough for all the others to come
+        if fails:
+            raise DatabaseError("busy")
+        return read(market)
+
+    monkeypatch.setattr(sums._decisions, "_read", slowly)
+    sums.forget()
+    found = read_at_once(sqlite, lambda: market_readings.welfare(world.market))
+    assert len(begun) == failures + 1
+    assert sum(isinstance(one, DatabaseError) for one in found) == failures
+    values = [plain(one) for one in found if not isinstance(one, DatabaseError)]
+    assert all(one == values[0] for one in values)
+
+
+def read_at_once(sqlite: Databases, read: Callable[[], Any]) -> list[Any]:
+    """What each of some threads reads, which begin together, or its error."""
+    together, found = threading.Barrier(AT_ONCE), list[Any]()
+
+    def run() -> None:
         connections["default"] = sqlite.another_reader()
         together.wait()
-        found.append(plain(market_readings.summary(world.market)))
+        try:
+            found.append(read())
+        except DatabaseError as error:
+            found.append(error)
         connections["default"].close()
 
-    threads = [threading.Thread(target=read) for _ in range(at_once)]
+    threads = [threading.Thread(target=run) for _ in range(AT_ONCE)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == 1
-    assert len(found) == at_once
-    assert all(one == found[0] for one in found)
+    assert len(found) == AT_ONCE
+    return found
 
 
 def _fail(*_arguments: Any, **_keywords: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, settings
@@ -169,15 +169,18 @@ def test_an_earlier_version_is_read_beside_a_later_one(market: Market) -> None:
 
 
 @pytest.mark.django_db
-def test_what_a_transaction_undoes_is_not_remembered() -> None:
+def test_what_a_transaction_undoes_is_not_remembered_and_what_a_reader_finds_is_at_once() -> None:
     market = make_market()
     lived(market, 2)
 
     def read_and_fail() -> None:
-        with TestCase.captureOnCommitCallbacks(execute=True), one_version():
-            sums.present_figures(market_snapshot(market).market)
+        with TestCase.captureOnCommitCallbacks(execute=True), transaction.atomic():
+            sums.present_figures(market)
             raise RuntimeError("undone")
 
     with pytest.raises(RuntimeError, match="undone"):
         read_and_fail()
     assert not sums._ended._known
+    with one_version():
+        sums.present_figures(market_snapshot(market).market)
+        assert sums._ended._known
