@@ -1,16 +1,20 @@
 """Authentication by token. Each request asks for its token, so that query is built once, and takes no other.
 
-A token that nobody has is looked for once by a process, and one address may try only some a minute. So made-up tokens
-cost the database little, while tokens that a process has seen work at any time, also from the same address.
+A token that nobody has is looked for once by a process, and one address may try only some a minute. After that, a token
+that the process has not seen is looked for if it is in a list of tokens, which is read now and then. So made-up tokens
+cost the database little, and those of others at the same address work.
 """
 
+import math
 from collections import OrderedDict
 from contextlib import suppress
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any, Final
 
 from django.db import OperationalError
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
@@ -31,6 +35,14 @@ MOST_KNOWN: Final = 10_000
 
 _known: OrderedDict[str, bool] = OrderedDict()
 """Whether a token exists, by its digest. One that did not exist never will, since texts of tokens are drawn."""
+
+MOST_LISTED: Final = 10_000
+"""Largest number of tokens of the list: those that were used or issued last."""
+LISTED_S: Final = 10.0
+"""Time after which the list of tokens is read again, seconds."""
+
+_listed: tuple[float, frozenset[str]] = (-math.inf, frozenset())
+"""Digests of tokens, and the time at which they were read, seconds of the monotonic clock."""
 
 _TOKENS = Prepared(
     lambda digest: Token.objects.select_related("user__membership", "cluster").filter(digest=digest), str
@@ -66,7 +78,7 @@ class TokenAuthentication(authentication.TokenAuthentication):
         if exists is False:
             raise AuthenticationFailed("Invalid token.")
         limit = None if exists else MadeUpTokenThrottle()
-        if limit is not None and not limit.lets(self._request):
+        if limit is not None and not (limit.lets(self._request) or _is_listed(digest)):
             raise Throttled(wait=limit.wait())
         token: Token | None = _TOKENS.first(digest)
         _remember(digest, token is not None)
@@ -85,6 +97,17 @@ def _note_use(token: Token, now: datetime) -> None:
         # While another process holds the database's lock, reading goes on at once: a later request notes the use.
         with suppress(OperationalError), without_waiting():
             Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+
+
+def _is_listed(digest: str) -> bool:
+    """Return whether a token exists, by a list that is read again once it is old."""
+    global _listed
+    read_at, digests = _listed
+    if monotonic() - read_at > LISTED_S:
+        by_use = Token.objects.order_by(Coalesce("last_used_at", "created_at").desc())
+        digests = frozenset(by_use.values_list("digest", flat=True)[:MOST_LISTED])
+        _listed = monotonic(), digests
+    return digest in digests
 
 
 def _remember(digest: str, exists: bool) -> None:

@@ -1,5 +1,6 @@
 """A token is that of an active user, costs one query, reaches as far as its scope and cluster, and ends in time."""
 
+import math
 import secrets
 import sqlite3
 from collections import OrderedDict
@@ -364,21 +365,42 @@ def answered(client: APIClient) -> tuple[int, int]:
     return status, sum(sql.startswith("SELECT") for sql in found)
 
 
-def test_after_some_made_up_tokens_of_an_address_the_database_is_asked_for_no_more(
+def test_after_some_made_up_tokens_of_an_address_the_database_is_asked_for_listed_ones_alone(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("web.throttles.MadeUpTokenThrottle.THROTTLE_RATES", {"made_up_token": "3/minute"})
+    monkeypatch.setattr("accounts.authentication._listed", (-math.inf, frozenset()))
     used, fresh = (with_token(issue(alice, NewToken(name)).text) for name in ("used", "fresh"))
     assert answered(used) == (200, 1)
     made_up = [with_token(secrets.token_hex()) for _ in range(5)]
-    assert [answered(one) for one in made_up] == [(401, 1)] * 3 + [(429, 0)] * 2
+    assert [answered(one) for one in made_up] == [(401, 1)] * 3 + [(429, 1), (429, 0)]  # the list is read once
     assert [answered(one) for one in made_up] == [(401, 0)] * 3 + [(429, 0)] * 2  # those are known, and count once
     refused = made_up[-1].get(f"{BASE}/clusters")
     assert 0 < int(refused.headers["Retry-After"]) <= 60
     assert answered(used) == (200, 1)
-    assert answered(fresh) == (429, 0)  # without a query it may be a made-up one
-    fresh.defaults["REMOTE_ADDR"] = "192.0.2.7"
     assert answered(fresh) == (200, 1)
+    newer = with_token(issue(alice, NewToken("newer")).text)
+    assert answered(newer) == (429, 0)  # without a query it may be a made-up one
+    newer.defaults["REMOTE_ADDR"] = "192.0.2.7"
+    assert answered(newer) == (200, 1)
+
+
+def test_the_list_of_tokens_has_the_latest_and_is_read_again_once_it_is_old(
+    alice: User, monkeypatch: pytest.MonkeyPatch, later: Any
+) -> None:
+    monkeypatch.setattr("web.throttles.MadeUpTokenThrottle.THROTTLE_RATES", {"made_up_token": "0/minute"})
+    monkeypatch.setattr(authentication, "_listed", (-math.inf, frozenset()))
+    monkeypatch.setattr(authentication, "MOST_LISTED", 2)
+    clients = list[APIClient]()
+    for hours, name in enumerate(("first", "second", "third")):
+        later(hours=hours)
+        clients.append(with_token(issue(alice, NewToken(name)).text))
+    assert [answered(one) for one in clients] == [(429, 1), (200, 1), (200, 1)]
+    Token.objects.filter(name="first").update(last_used_at=later(hours=4))
+    assert answered(clients[0]) == (429, 0)
+    read_at, digests = authentication._listed
+    monkeypatch.setattr(authentication, "_listed", (read_at - 2 * authentication.LISTED_S, digests))
+    assert answered(clients[0]) == (200, 2)
 
 
 def test_a_process_remembers_a_limited_number_of_tokens(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
