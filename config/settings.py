@@ -311,6 +311,14 @@ REST_FRAMEWORK: dict[str, Any] = {
     "NON_FIELD_ERRORS_KEY": "",  # errors of a whole object bear the object's own name
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
+# Only the counts of these limits are in the cache of each process. By default it holds 300 and drops those that were
+# used longest ago, so that a limit of a minute did not hold while more callers came.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 20_000},
+    }
+}
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Shadowprice",
     "DESCRIPTION": "Bid for a shared training cluster. Times in seconds, sizes in MB (1 MB = 8 Mbit), rates in Mbit/s.",

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from math import isfinite
 from typing import Final
 
 import numpy as np
-from django.core.cache import cache
 
+from auctions.state.recent import Recent
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from scheduling.split_learning.noise import Noisy, under_noise
@@ -25,7 +26,8 @@ TOGETHER: Final = 100
 FEW_CELLS: Final = 200_000
 """The same limit if the request names no number of draws."""
 FEWEST_DRAWS: Final = 3
-KEPT_S: Final = 600
+MOST_KEPT: Final = 100
+"""Largest number of results that a process remembers."""
 KINDS: Final = ("priorities", "first_come", "replanned", "bound")
 """Fields of a draw; `Noisy` explains them."""
 
@@ -93,31 +95,31 @@ class Noise:
         return Makespans(mean=float(np.mean(found)), worst=int(max(found)))
 
 
+_results: Final[Recent[tuple[int, datetime, Draws], Noise]] = Recent(MOST_KEPT)
+
+
 def few_draws(plan: Plan) -> int:
     """Return the default number of draws."""
     return min(DRAWS, max(FEWEST_DRAWS, FEW_CELLS // _cells(plan)))
 
 
 def noise_of(plan: Plan, parameters: Draws) -> Noise:
-    """Draw times and compute makespans; recent results are cached, since a page needs them several times.
+    """Draw times and compute makespans; recent results are remembered, since a page needs them several times.
 
     Raises NothingYet if there is no plan, and InvalidField naming `spread` if times would be too long for an instance.
     """
     result_in(plan)
-    key = (
-        f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{parameters.spread}/{parameters.count}/{parameters.seed}"
-    )
-    found: Noise | None = cache.get(key)
-    if found is None:
-        core, rng = core_plan(plan), np.random.default_rng(parameters.seed)
-        try:
-            draws = tuple(under_noise(core, parameters.spread, rng) for _ in range(parameters.count))
-        except InvalidField as error:
-            problem = f"expected a spread with times that an instance may have, got {parameters.spread:.4g}: {error}"
-            raise InvalidField("spread", problem) from None
-        found = Noise(parameters, core.makespan, draws)
-        cache.set(key, found, KEPT_S)
-    return found
+    return _results.made_once((plan.pk, plan.submitted_at, parameters), lambda: _noise_of(plan, parameters))
+
+
+def _noise_of(plan: Plan, parameters: Draws) -> Noise:
+    core, rng = core_plan(plan), np.random.default_rng(parameters.seed)
+    try:
+        draws = tuple(under_noise(core, parameters.spread, rng) for _ in range(parameters.count))
+    except InvalidField as error:
+        problem = f"expected a spread with times that an instance may have, got {parameters.spread:.4g}: {error}"
+        raise InvalidField("spread", problem) from None
+    return Noise(parameters, core.makespan, draws)
 
 
 def _cells(plan: Plan) -> int:
