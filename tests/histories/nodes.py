@@ -1,5 +1,6 @@
 """Simulated processes of an installation: each has its own memory of markets, and dies with it."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from auctions.domain import waking
 from auctions.engine import intake, waiting_bids
-from auctions.readings import publications
+from auctions.readings import publications, sums
 from auctions.runtime import stay
 from auctions.state import book, owner_turns
 from auctions.state.recent import Recent
@@ -24,8 +25,9 @@ MEMORY: Final[tuple[tuple[Any, str, Callable[[], Any]], ...]] = (
     (publications, "_summaries", lambda: Recent(64)),
     (stay, "_turned_away", set),
     (stay, "_staying", Lock),
+    *((one, "_known", OrderedDict) for one in (sums._ended, sums._decisions, sums._completions, sums._admissions)),
 )
-"""What a process remembers of markets: module, name and initial value."""
+"""What a process remembers of markets: module or object, name and initial value."""
 
 
 class Node:
