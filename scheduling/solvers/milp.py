@@ -110,6 +110,8 @@ class IntegerProgram:
         self._starts = [0]
         self._least: list[float] = []
         self._most: list[float] = []
+        self._built: scipy.sparse.csr_array | None = None
+        """The matrix of all rows and columns when it was last needed."""
         self._rounded: list[CapacityRow] = []
         """Capacity rows whose coefficients the solver gets rounded down."""
 
@@ -126,6 +128,15 @@ class IntegerProgram:
         self._whole.append(int(whole))
         return len(self._cost) - 1
 
+    def counts(self, most: Sequence[float], *, cost: float = 0.0) -> range:
+        """Add a column of whole numbers from 0 to each of these, all at the same cost, and return their numbers."""
+        first = len(self._cost)
+        self._cost += [cost] * len(most)
+        self._low += [0.0] * len(most)
+        self._high += most
+        self._whole += [1] * len(most)
+        return range(first, len(self._cost))
+
     def most(self, column: int) -> float:
         """Return the upper end of a column's range."""
         return self._high[column]
@@ -141,9 +152,9 @@ class IntegerProgram:
 
     def row(self, terms: Iterable[tuple[int, float]], low: float = -inf, high: float = inf) -> None:
         """Add low <= sum of value x column <= high; terms of one column add up."""
-        for column, value in terms:
-            self._columns.append(column)
-            self._values.append(value)
+        terms = list(terms)
+        self._columns += [column for column, _ in terms]
+        self._values += [value for _, value in terms]
         self._starts.append(len(self._columns))
         self._least.append(low)
         self._most.append(high)
@@ -272,9 +283,11 @@ class IntegerProgram:
         return Relaxed(values, float(np.array(self._cost) @ values), prices)
 
     def _matrix(self) -> "scipy.sparse.csr_array":
-        matrix = scipy.sparse.csr_array((self._values, self._columns, self._starts), shape=(self.count, self.columns))
-        matrix.sum_duplicates()
-        return matrix
+        shape = self.count, self.columns
+        if self._built is None or self._built.shape != shape:
+            self._built = scipy.sparse.csr_array((self._values, self._columns, self._starts), shape=shape)
+            self._built.sum_duplicates()
+        return self._built
 
 
 @lru_cache(maxsize=1000)

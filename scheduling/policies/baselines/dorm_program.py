@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,13 +160,26 @@ class _Columns:
     distance: int
 
 
+class _Kind(NamedTuple):
+    """Facts that all jobs with these types share."""
+
+    ratio: Fraction
+    """b / B."""
+    share: float
+    """`share_of_a_worker`."""
+    worker_room: Ints
+    """Workers that fit on each server, S numbers."""
+    ps_room: Ints
+    """PSs that fit on each server, S numbers; 0 in a ring."""
+
+
 class _Program:
     def __init__(self, requests: Sequence[ShareRequest], inventory: Inventory, free: Ints) -> None:
         self.requests, self.inventory, self.free = requests, inventory, free
         self.rows = IntegerProgram()
         total = inventory.capacity.sum(axis=0)
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
-        self._kinds: dict[tuple[int, int | None], tuple[Fraction, float]] = {}
+        self._kinds: dict[tuple[int, int | None], _Kind] = {}
         self.columns = [self._columns_of(request) for request in requests]
 
     def write(self, limits: Limits) -> None:
@@ -190,8 +204,9 @@ class _Program:
 
     def shares(self, values: Floats) -> list[Share | None]:
         """Return the checked share of each job in the solver's answer."""
+        numbers: list[int] = np.rint(values).astype(np.int64).tolist()
         found = [
-            self._share(values, request, columns) for request, columns in zip(self.requests, self.columns, strict=True)
+            self._share(numbers, request, columns) for request, columns in zip(self.requests, self.columns, strict=True)
         ]
         left = self.free.copy()
         for request, share in zip(self.requests, found, strict=True):
@@ -205,12 +220,13 @@ class _Program:
 
     def _columns_of(self, request: ShareRequest) -> _Columns:
         gang, held = request.gang, request.held
-        most_pss = ceil(gang.bid.chunks * self._kind(gang)[0])
+        kind, most = self._kind(gang), gang.bid.chunks
         worker = self.inventory.worker_demand[gang.worker]
         ps = None if gang.ps is None else self.inventory.ps_demand[gang.ps]
+        workers, pss = np.minimum(kind.worker_room, most), np.minimum(kind.ps_room, ceil(most * kind.ratio))
         return _Columns(
-            workers=self._machines(worker, self._room(request, worker, gang.bid.chunks)),
-            pss={} if ps is None else self._machines(ps, self._room(request, ps, most_pss)),
+            workers=self._machines(worker, workers * request.usable),
+            pss={} if ps is None else self._machines(ps, pss * request.usable),
             kept_workers={} if held is None else self._machines(worker, held.workers),
             kept_pss={} if held is None or ps is None else self._machines(ps, held.pss),
             changes=self.rows.column(cost=0.0 if held is None else ADJUSTED),
@@ -218,19 +234,20 @@ class _Program:
             distance=self.rows.column(0.0, np.inf, whole=False),
         )
 
-    def _kind(self, gang: Gang) -> tuple[Fraction, float]:
-        """Return b / B and `share_of_a_worker`, which are the same for all jobs with these types."""
-        kind = gang.worker, gang.ps
-        if kind not in self._kinds:
-            self._kinds[kind] = _ratio(gang, self.inventory), float(share_of_a_worker(gang, self.inventory))
-        return self._kinds[kind]
-
-    def _room(self, request: ShareRequest, demand: Ints, most: int) -> Ints:
-        return np.where(request.usable, np.minimum(room_for(self.free, demand), most), 0)
+    def _kind(self, gang: Gang) -> _Kind:
+        types, inventory = (gang.worker, gang.ps), self.inventory
+        if types not in self._kinds:
+            workers = room_for(self.free, inventory.worker_demand[gang.worker])
+            pss = np.zeros_like(workers) if gang.ps is None else room_for(self.free, inventory.ps_demand[gang.ps])
+            share = float(share_of_a_worker(gang, inventory))
+            self._kinds[types] = _Kind(_ratio(gang, inventory), share, workers, pss)
+        return self._kinds[types]
 
     def _machines(self, demand: Ints, most: Ints) -> dict[int, int]:
-        held = float(demand @ self._per_unit)
-        return {int(s): self.rows.column(0.0, float(most[s]), cost=-held) for s in np.flatnonzero(most)}
+        """Add a column for each server with room for a machine, up to `most`."""
+        servers = np.flatnonzero(most)
+        columns = self.rows.counts(most[servers].tolist(), cost=-float(demand @ self._per_unit))
+        return dict(zip(servers.tolist(), columns, strict=True))
 
     def _write_job(self, request: ShareRequest, columns: _Columns) -> None:
         rows, workers = self.rows, [(c, 1.0) for c in columns.workers.values()]
@@ -241,13 +258,13 @@ class _Program:
                 rows.row([(c, 1.0), (columns.keeps, -rows.most(c))], low=0.0, high=0.0)
         self._write_counts(request, workers, columns.changes)
         if request.gang.ps is not None:
-            ratio = same_ceilings(self._kind(request.gang)[0], request.gang.bid.chunks)
+            ratio = same_ceilings(self._kind(request.gang).ratio, request.gang.bid.chunks)
             served = [
                 *((c, 1.0) for c in columns.pss.values()),
                 *((c, -float(ratio)) for c in columns.workers.values()),
             ]
             rows.row(served, low=0.0, high=1.0 - 1.0 / ratio.denominator)
-        share = self._kind(request.gang)[1]
+        share = self._kind(request.gang).share
         for sign in (1.0, -1.0):
             of_workers = [(c, sign * share * n) for c, n in (*workers, *kept)]
             rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * request.target)
@@ -279,8 +296,8 @@ class _Program:
         for s, r in sorted(terms):
             self.rows.capacity_row(terms[s, r], int(self.free[s, r]))
 
-    def _share(self, values: Floats, request: ShareRequest, columns: _Columns) -> Share | None:
-        if columns.keeps is not None and round(values[columns.keeps]):
+    def _share(self, values: Sequence[int], request: ShareRequest, columns: _Columns) -> Share | None:
+        if columns.keeps is not None and values[columns.keeps]:
             return request.held
         share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))
         count, pss = share.count, int(share.pss.sum())
@@ -293,8 +310,8 @@ class _Program:
             return held
         return share
 
-    def _counts(self, values: Floats, columns: dict[int, int]) -> Ints:
+    def _counts(self, values: Sequence[int], columns: dict[int, int]) -> Ints:
         counts: Ints = np.zeros(len(self.inventory.servers), dtype=np.int64)
         for s, column in columns.items():
-            counts[s] = round(values[column])
+            counts[s] = values[column]
         return counts
