@@ -34,7 +34,7 @@ from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, DecisionRecord, Market, Publication
-from auctions.readings import certificates, market_readings, publications
+from auctions.readings import certificates, market_readings, publications, sums
 from auctions.readings.publications import LEAST_OWNERS
 from auctions.state import book
 from cluster.models import Capacity, ServerKind
@@ -121,27 +121,33 @@ def _logins_in_memory(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelBackend, "get_user", lambda _backend, key: copy(known(key)))
 
 
+def _forget() -> None:
+    """Forget what this process remembers of markets: a world that is gone may have had the same token and version."""
+    book.forget()
+    sums.forget()
+
+
 @contextmanager
 def world(people: dict[str, User], policy: str, parameters: Any) -> Iterator[World]:
     """A market that is gone, down to its keys, when the block ends."""
-    book.forget()
+    _forget()
     with taken_back():
         cluster = make_cluster(units=8, horizon=12)
         if policy == "oasis":  # workers and parameter servers apart
             Capacity.objects.filter(server__name="cloud", resource__name="gpu").delete()
             Capacity.objects.filter(server__kind=ServerKind.EDGE, resource__name="ps").delete()
         yield World(open_market(cluster, policy=policy, parameters=parameters), people, {})
-    book.forget()
+    _forget()
 
 
 @contextmanager
 def stating(found: World, stated: dict[str, float]) -> Iterator[World]:
     """A world in which the others state this from now on; it is gone when the block ends."""
-    book.forget()
+    _forget()
     with taken_back():
         market = Market.objects.select_related("cluster").get(pk=found.market.pk)
         yield World(market, found.people, stated)
-    book.forget()
+    _forget()
 
 
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {

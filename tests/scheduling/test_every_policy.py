@@ -232,7 +232,8 @@ def test_the_payment_does_not_depend_on_the_value_stated_given_the_schedule(
     boasting = policy.decide(replace(bid, utility=bid.utility.scaled(factor)), going.book.view())
     if modest.admitted:
         assert boasting.admitted
-        if modest.schedule == boasting.schedule:
+        # A bid under completions buys a promised slot: two of them may have the same schedule for now.
+        if (modest.schedule, modest.due) == (boasting.schedule, boasting.due):
             assert modest.payment == boasting.payment
 
 
