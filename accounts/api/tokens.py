@@ -5,16 +5,14 @@ from typing import Any
 
 from django.urls import reverse
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied, ValidationError
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import tokens
+from accounts.api.fields import VisibleCluster
 from accounts.models import LONGEST_NAME, Scope, Token
-from accounts.rights import visible_clusters
 from accounts.tokens import LONGEST_DAYS, LONGEST_OVERLAP_S, NewToken
-from cluster.models import Cluster
-from scheduling.model.validation import shown
 from web.fields import Choice, Integer, Text
 from web.headers import submitted
 from web.openapi import PAGES, READ, WRITE, describe, examples, location
@@ -30,17 +28,12 @@ class NewTokenIn(Schema):
         Scope.values,
         help_text="The largest right: read (no change), bid (as a bidder), operate (all that you may do).",
     )
-    cluster = Text(60, required=False, allow_null=True, help_text="The only cluster that it is for; all if not given.")
+    cluster = VisibleCluster(
+        60, required=False, allow_null=True, help_text="The only cluster that it is for; all if not given."
+    )
     expires_in_days = Integer(
         1, LONGEST_DAYS, required=False, allow_null=True, help_text="Days until it ends; without end if not given."
     )
-
-    def validate_cluster(self, name: str | None) -> Cluster | None:
-        """Return the cluster, which must exist for the user of the context."""
-        found = None if name is None else visible_clusters(self.context["user"]).filter(name=name).first()
-        if name is not None and found is None:
-            raise ValidationError(f"expected the name of a cluster, got {shown(name)}")
-        return found
 
 
 class RotateIn(Schema):

@@ -9,14 +9,13 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.api.fields import VisibleCluster
 from accounts.models import Scope
-from accounts.rights import visible_clusters
 from auctions.models import DeliveryStatus, Webhook
 from auctions.models.webhooks import LONGEST_NAME, LONGEST_URL
 from auctions.webhooks import hooks, messages
 from auctions.webhooks.addresses import checked_url
 from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
-from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from web.errors import refuse
@@ -35,7 +34,9 @@ EXAMPLE: Final = {"name": "chat", "url": "https://example.org/hook", "types": ["
 class WebhookIn(Schema):
     name = Text(LONGEST_NAME, line=True, help_text="Name by which you know it.")
     url = Text(LONGEST_URL, help_text="Address to which messages are sent: https, public, without user or fragment.")
-    cluster = Text(60, required=False, allow_null=True, help_text="The only cluster whose events are sent; else all.")
+    cluster = VisibleCluster(
+        60, required=False, allow_null=True, help_text="The only cluster whose events are sent; else all."
+    )
     of_team = Flag(required=False, default=False, help_text="Whether events of your team's bids are sent, too.")
     types = Rows(
         Choice(messages.TYPES), most=len(messages.TYPES), required=False, help_text="Types that are sent; else all."
@@ -47,13 +48,6 @@ class WebhookIn(Schema):
             return checked_url(url)
         except InvalidField as error:
             raise ValidationError(error.problem) from None
-
-    def validate_cluster(self, name: str | None) -> Cluster | None:
-        """Return the cluster, which must exist for the user of the context."""
-        found = None if name is None else visible_clusters(self.context["user"]).filter(name=name).first()
-        if name is not None and found is None:
-            raise ValidationError(f"expected the name of a cluster, got {shown(name)}")
-        return found
 
 
 class ChangedWebhookIn(WebhookIn):
