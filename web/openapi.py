@@ -28,7 +28,8 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started, or it or its database is busy; Retry-After says when to come again.",
+    503: "The server has just started, it or its database is busy, or a migration of the database is not applied yet;"
+    " Retry-After says when to come again.",
 }
 READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
 WRITE: Final = (*READ, 409, 413, 415)

@@ -1,5 +1,6 @@
 """Errors as problem documents (RFC 9457) that name the wrong fields."""
 
+import logging
 import math
 import sys
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from cluster import clock
-from cluster.database.busy import is_busy
+from cluster.database.busy import is_busy, lacks_schema
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
@@ -25,6 +26,8 @@ from web.errors import BodyTooLarge, ServiceError
 from web.schema import rows_of
 
 CONTENT_TYPE = "application/problem+json"
+
+log = logging.getLogger(__name__)
 
 
 class Conflict(APIException):
@@ -44,7 +47,7 @@ class TooMuchWork(APIException):
 
 
 class Unavailable(APIException):
-    """The server has just started, or its database is busy: the same request is answered a little later."""
+    """The server has just started, or its database cannot answer now: the same request is answered a little later."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     wait = 3
@@ -59,11 +62,12 @@ def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """Return the answer to an exception of a view; None for an unexpected one, which becomes a 500."""
-    response = rest_exception_handler(_translated(error), context)
+    translated = _translated(error)
+    response = rest_exception_handler(translated, context)
     if response is None:
         return None
     errors = []
-    if isinstance(_translated(error), ValidationError):
+    if isinstance(translated, ValidationError):
         errors = [{**row, "field": row["field"] or "body"} for row in rows_of(response.data)]
     if errors:
         detail = "; ".join(f"{row['field']}: {row['message']}" for row in errors)
@@ -96,12 +100,14 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def handler500(request: HttpRequest) -> HttpResponseBase:
-    """A problem document below /api/, a page elsewhere; it says nothing of the cause. 503 if the database is busy."""
+    """A problem document below /api/, a page elsewhere; it says nothing of the cause. 503 if the database cannot answer
+    now.
+    """
     error = sys.exc_info()[1]
     if isinstance(error, ServiceError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         return busy(request, str(error))
-    if error is not None and is_busy(error):
-        return busy(request, busy_words())
+    if error is not None and (words := _retry_words(error)):
+        return busy(request, words)
     return _plain(500, "The server failed; this is logged.") if _is_api(request) else server_error(request)
 
 
@@ -123,11 +129,19 @@ def too_many(request: HttpRequest, detail: str, *, wait_s: float) -> HttpRespons
     return _refusal(request, status.HTTP_429_TOO_MANY_REQUESTS, detail, wait_s=max(1, math.ceil(wait_s)))
 
 
-def busy_words() -> str:
-    """The answer to a request that met a busy database."""
+def _retry_words(error: BaseException) -> str:
+    """The answer to a request whose database is busy or lacks a table or column; empty for any other error."""
+    if is_busy(error):
+        cause = "The database is busy"
+    elif lacks_schema(error):
+        # The line for the answer is short and a warning. This needs an operator, unless a migration is under way.
+        log.error("The database is not at the schema of this version", exc_info=error)
+        cause = "The database is not at this version's schema yet"
+    else:
+        return ""
     if has_stored():
-        return "The database is busy, and part of this request is stored already: look before you send it again."
-    return "The database is busy; nothing was stored. Send the request again a little later."
+        return f"{cause}, and part of this request is stored already: look before you send it again."
+    return f"{cause}; nothing was stored. Send the request again a little later."
 
 
 def _refusal(request: HttpRequest, code: int, detail: str, *, wait_s: int) -> HttpResponse:
@@ -155,8 +169,8 @@ def _translated(error: Exception) -> Exception:
             return ValidationError({one.field or "body": [one.problem] for one in (error, *error.also)})
         case ServiceError():
             return _of_service(error)
-        case DatabaseError() | InterfaceError() if is_busy(error):
-            return Unavailable(busy_words())
+        case DatabaseError() | InterfaceError() if words := _retry_words(error):
+            return Unavailable(words)
         case RequestDataTooBig():
             return BodyTooLarge()
         case SuspiciousOperation():

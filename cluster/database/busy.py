@@ -1,6 +1,9 @@
-"""Errors of a database that is busy, full or out of reach: the same request may succeed a little later."""
+"""Errors of a database that is busy, full or out of reach, or at the schema of another version: the same request may
+succeed a little later.
+"""
 
 import logging
+import re
 import sqlite3
 from http import HTTPStatus
 from typing import Final
@@ -24,6 +27,10 @@ POSTGRES_CLASSES: Final = frozenset({"08", "40", "53", "55", "57", "58"})
 """Connections, rollbacks that may be retried, resources, locks, interventions and timeouts, input and output."""
 POSTGRES_CODES: Final = frozenset({"25P03"})
 """A transaction that was idle for too long was ended."""
+POSTGRES_ABSENT: Final = frozenset({"42P01", "42703"})
+"""A table or a column that does not exist."""
+_SQLITE_ABSENT: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
+"""SQLite has one code for all wrong statements."""
 
 
 def is_busy(error: BaseException) -> bool:
@@ -39,6 +46,16 @@ def is_busy(error: BaseException) -> bool:
         return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
     # psycopg2 gives no code if there is no connection.
     return isinstance(error, OperationalError | InterfaceError) and cause is not None
+
+
+def lacks_schema(error: BaseException) -> bool:
+    """Return whether a statement names a table or column that is absent: a migration is not applied, or undone."""
+    if not isinstance(error, DatabaseError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.OperationalError):
+        return _SQLITE_ABSENT.match(str(cause)) is not None
+    return getattr(cause, "pgcode", None) in POSTGRES_ABSENT
 
 
 class Briefly(logging.Filter):

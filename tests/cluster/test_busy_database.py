@@ -9,7 +9,7 @@ import pytest
 from django.db import InterfaceError, OperationalError, ProgrammingError
 from psycopg2 import errorcodes, errors
 
-from cluster.database.busy import is_busy
+from cluster.database.busy import is_busy, lacks_schema
 from cluster.database.paging import in_pages
 from cluster.models import Cluster
 from tests.auctions.worlds import make_cluster
@@ -33,7 +33,7 @@ def test_a_locked_sqlite_file_is_busy_and_a_missing_table_is_a_mistake(tmp_path:
         closing(sqlite3.connect(path, timeout=0)) as other,
     ):
         one.execute("CREATE TABLE t (a)")
-        assert not is_busy(error_of(one, "SELECT * FROM nothing"))
+        assert not is_busy(error_of(one, "SELECT * FROM absent"))
         one.execute("BEGIN IMMEDIATE")
         assert is_busy(error_of(other, "BEGIN IMMEDIATE"))
 
@@ -77,6 +77,40 @@ def test_mistakes_are_not_busy() -> None:
     assert not is_busy(raised(ProgrammingError, column))
     assert not is_busy(raised(InterfaceError, sqlite3.InterfaceError("bad parameter")))
     assert not is_busy(ValueError("database is locked"))
+
+
+@pytest.mark.parametrize(
+    ("code", "lacks"),
+    [(errorcodes.UNDEFINED_TABLE, True), (errorcodes.UNDEFINED_COLUMN, True), (errorcodes.SYNTAX_ERROR, False)],
+)
+def test_postgres_names_a_schema_of_another_version_by_its_codes(code: str, lacks: bool) -> None:
+    cause = type("Told", (errors.lookup(code),), {"pgcode": code})()
+    assert lacks_schema(raised(ProgrammingError, cause)) == lacks
+
+
+@pytest.mark.parametrize(
+    ("statement", "lacks"),
+    [
+        ("SELECT * FROM absent", True),
+        ("SELECT b FROM t", True),
+        ("INSERT INTO t (b) VALUES (1)", True),
+        ("INSERT INTO absent VALUES (1)", True),
+        ("SELECT FROM t", False),
+        ("SELECT none(1)", False),
+    ],
+)
+def test_sqlite_names_a_schema_of_another_version_in_words(statement: str, lacks: bool) -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE t (a)")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            database.execute(statement)
+    assert lacks_schema(raised(OperationalError, caught.value)) == lacks
+
+
+def test_other_errors_say_nothing_of_the_schema() -> None:
+    assert not lacks_schema(raised(OperationalError, sqlite3.OperationalError("database is locked")))
+    assert not lacks_schema(raised(OperationalError, psycopg2.OperationalError("no such table: t")))
+    assert not lacks_schema(ValueError("no such table: t"))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
