@@ -24,7 +24,7 @@ from execution import archives, records
 from execution.archives import BadArchive
 from execution.models import OVER, Execution, Program, Training, environment, texts
 from execution.places import archive_file
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
 
 MOST_OPEN: Final = 20
@@ -138,15 +138,14 @@ def create(cluster: Cluster, user: User, new: NewProgram) -> Program:
     owner = None if operates(user, cluster) else user
     if problem := refusal(cluster, user):
         raise WrongState(problem)
-    if wrong := _wrong(cluster, owner, new):
-        raise _error(wrong)
+    refuse_all(wrong_fields(cluster, user, new))
     sha256 = archives.sha256_of(new.archive) if new.archive else ""
     with transaction.atomic():
         # One after the other: two requests at once may have found the same name free.
         if Execution.objects.select_for_update().filter(cluster=cluster).first() is None:
             raise WrongState(f"Jobs of {cluster.name} are not run by this service.")
         if is_taken(cluster, owner, new.name):
-            raise _error([("name", TAKEN.format(new.name))])
+            raise InvalidField("name", TAKEN.format(new.name))
         if owner is not None:
             _check_quota(cluster, owner)
         if sha256:
@@ -174,7 +173,9 @@ def close(program: Program) -> None:
     program.save(update_fields=["is_open"])
 
 
-def _wrong(cluster: Cluster, owner: User | None, new: NewProgram) -> list[tuple[str, str]]:
+def wrong_fields(cluster: Cluster, user: User, new: NewProgram) -> list[InvalidField]:
+    """Return an error for each field of a program that this user may not bring as it is; empty if it may."""
+    owner = None if operates(user, cluster) else user
     wrong = [
         (name, message)
         for name, value, check in (
@@ -202,7 +203,7 @@ def _wrong(cluster: Cluster, owner: User | None, new: NewProgram) -> list[tuple[
             archives.check(new.archive)
         except BadArchive as error:
             wrong.append(("archive", str(error)))
-    return wrong
+    return [InvalidField(name, message) for name, message in wrong]
 
 
 def _messages(check: object, value: object) -> list[str]:
@@ -211,12 +212,6 @@ def _messages(check: object, value: object) -> list[str]:
     except ValidationError as error:
         return [f"{message[0].lower()}{message[1:].rstrip('.')}" for message in error.messages]
     return []
-
-
-def _error(wrong: Sequence[tuple[str, str]]) -> InvalidField:
-    first, *others = (InvalidField(name, message) for name, message in wrong)
-    first.also = tuple(others)
-    return first
 
 
 def _check_quota(cluster: Cluster, owner: User) -> None:

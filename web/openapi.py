@@ -12,7 +12,7 @@ from rest_framework.request import Request
 
 from scheduling.model.types import Json
 from web.headers import LONGEST_KEY, LONGEST_WAIT_S
-from web.parameters import LARGEST_SLOT, known_parameters
+from web.parameters import LARGEST_SLOT, check_parameters
 from web.problems import CONTENT_TYPE
 from web.schema import Problem
 
@@ -125,7 +125,7 @@ class DescribeOneOf(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
 
 
 def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
-    """A query parameter."""
+    """A query parameter; one that is an integer or a number has a minimum and a maximum."""
     return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=text, **more)
 
 
@@ -138,20 +138,20 @@ def describe(
     request: Any = None,
     **more: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Document a method: its answers, and a problem document for each error. Other query parameters are refused.
+    """Document a method: its answers, and a problem document for each error.
 
-    The parts of its address are among its arguments.
+    Query parameters are checked as they are described; others are refused. The parts of its address are among its
+    arguments.
     """
     responses: dict[Any, Any] = dict(answers)
     for code in errors:
         responses[(code, CONTENT_TYPE)] = OpenApiResponse(Problem, description=WORDS[code])
     queries = [one for one in parameters if one.location == OpenApiParameter.QUERY]
-    known, repeatable = [one.name for one in queries], tuple(one.name for one in queries if one.many)
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def checked(view: Any, http: Request, **place: Any) -> Any:
-            known_parameters(http, *known, repeatable=repeatable)
+            check_parameters(http, queries)
             return method(view, http, **place)
 
         places = [PLACES[name] for name in signature(method).parameters if name in PLACES]

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from scheduling.model.validation import shown
 from web.errors import refuse
+from web.parameters import whole_number
 from web.schema import Schema
 from web.writing import Answer, write
 
@@ -38,10 +38,7 @@ class NewestFirst(CursorPagination):
 
     def get_page_size(self, request: Request) -> int:
         """Rows on a page."""
-        text = request.query_params.get("page_size", str(self.page_size))
-        if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= self.max_page_size):
-            raise refuse("page_size", f"expected 1 to {self.max_page_size}, got {shown(text)}")
-        return int(text)
+        return whole_number(request, "page_size") or self.page_size
 
 
 class Page(Schema):  # noqa: D101

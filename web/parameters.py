@@ -1,48 +1,90 @@
-"""Query parameters: each is refused by name when it is unknown, empty or wrong."""
+"""Query parameters: each is checked as its operation describes it, and one error names all that are wrong."""
 
+import math
 import re
-from typing import Final
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Final
 
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
-from scheduling.model.validation import shown
-from web.errors import refuse
-from web.fields import UNSTORABLE
+from scheduling.model.validation import plain, shown
+from web.fields import UNSTORABLE, any_of, unknown_keys
 
 LARGEST_SLOT: Final = 10**9
-_SLOT: Final = re.compile(r"-?[0-9]{1,10}")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[-+.0-9eE]{1,20}")
 
 
-def known_parameters(request: Request, *known: str, repeatable: tuple[str, ...] = ()) -> None:
-    """Refuse an unknown query parameter: a misspelt, empty or repeated filter would return too many rows."""
-    for name, values in request.query_params.lists():
-        if name not in known:
-            raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
-        if "" in values:
-            raise refuse(name, "expected a value, got none; leave the parameter out to set no limit")
-        if any(UNSTORABLE.search(value) for value in values):
-            raise refuse(name, "expected text without NUL and lone surrogates, got one of them")
-        if len(values) > 1 and name not in repeatable:
-            raise refuse(name, "expected one value, got several")
+def check_parameters(request: Request, described: Sequence[OpenApiParameter] = ()) -> None:
+    """Refuse query parameters that are unknown, empty, repeated or of another kind than their descriptions say.
+
+    A misspelt, empty or repeated filter would return too many rows.
+    """
+    known = {one.name: one for one in described}
+    query = request.query_params
+    wrong = unknown_keys(query, known, f"unknown parameter; known: {', '.join(known) or 'none'}")
+    wrong |= {name: _wrong(one, query.getlist(name)) for name, one in known.items() if name in query}
+    if errors := {name: [problem] for name, problem in wrong.items() if problem}:
+        raise ValidationError(errors)
 
 
-def slot_number(request: Request, name: str) -> int | None:
-    """A query parameter that is a slot number; None if it is not given."""
+def whole_number(request: Request, name: str) -> int | None:
+    """A query parameter that is described as a whole number; None if it is not given."""
     text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not _SLOT.fullmatch(text) or abs(int(text)) > LARGEST_SLOT:
-        raise refuse(
-            name, f"expected a slot number, a whole number from {-LARGEST_SLOT} to {LARGEST_SLOT}, got {shown(text)}"
-        )
-    return int(text)
+    return None if text is None else int(text)
 
 
-def whole_number(request: Request, name: str, largest: int) -> int | None:
-    """A query parameter that is a whole number from 0 to `largest`; None if it is not given."""
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= largest):
-        raise refuse(name, f"expected a whole number from 0 to {largest}, got {shown(text)}")
-    return int(text)
+def day_of(text: str) -> date:
+    """Return the day that a text such as 2026-11-25 names; raises ValueError for any other."""
+    if len(text) != len("2026-11-25") or not text.isascii():
+        raise ValueError(f"expected a day such as 2026-11-25, got {shown(text)}")
+    day = date.fromisoformat(text)
+    if day.year in (date.min.year, date.max.year):
+        raise ValueError(f"expected a day of another year, got {text}")
+    return day
+
+
+def _wrong(described: OpenApiParameter, values: Sequence[str]) -> str:
+    """Return what is wrong with the values of a parameter; empty if nothing is."""
+    if "" in values:
+        return "expected a value, got none; leave the parameter out to set no limit"
+    if any(UNSTORABLE.search(value) for value in values):
+        return "expected text without NUL and lone surrogates, got one of them"
+    if len(values) > 1 and not described.many:
+        return "expected one value, got several"
+    for value in values:
+        if expected := _expected(described, value):
+            return f"expected {expected}, got {shown(value)}"
+    return ""
+
+
+def _expected(described: OpenApiParameter, value: str) -> str:
+    """Return what was expected instead of this value; empty if it is right."""
+    kind: dict[str, Any] = described.type if isinstance(described.type, dict) else {}
+    if described.enum is not None:
+        return "" if value in described.enum else any_of(list(described.enum))
+    match kind.get("type"), kind.get("format"):
+        case "integer", _:
+            low, high = kind["minimum"], kind["maximum"]
+            is_right = _INTEGER.fullmatch(value) is not None and low <= int(value) <= high
+            return "" if is_right else f"a whole number from {plain(low)} to {plain(high)}"
+        case "number", _:
+            low, high = kind["minimum"], kind["maximum"]
+            return "" if low <= _number(value) <= high else f"a number from {plain(low)} to {plain(high)}"
+        case "string", "date":
+            try:
+                day_of(value)
+            except ValueError:
+                return "a day such as 2026-11-25"
+    return ""
+
+
+def _number(text: str) -> float:
+    """Return the number that a text in digits states; not a number for any other text."""
+    try:
+        return float(text) if _NUMBER.fullmatch(text) else math.nan
+    except ValueError:
+        return math.nan

@@ -25,10 +25,10 @@ from auctions.readings.statements import Statement, TransactionFilter
 from cluster import clock
 from scheduling.model.validation import shown
 from web.csv_files import CsvView, csv_file
-from web.errors import refuse
 from web.fields import Choice, Number, Text
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
 from web.pagination import Page, page_of
+from web.parameters import day_of
 from web.schema import Schema
 from web.views import ApiView, user_of
 from web.writing import Answer
@@ -236,22 +236,9 @@ def _budget(team: Team) -> Response:
 
 def _chosen(request: Request) -> TransactionFilter:
     given = request.query_params
-    kind = given.get("kind")
-    if kind is not None and kind not in CreditKind.values:
-        raise refuse("kind", f"expected {', '.join(CreditKind.values)}, got {shown(kind)}")
     return TransactionFilter(
-        kind=None if kind is None else CreditKind(kind),
+        kind=CreditKind(given["kind"]) if "kind" in given else None,
         cluster=given.get("cluster"),
-        since=_day(request, "since"),
-        until=_day(request, "until"),
+        since=day_of(given["since"]) if "since" in given else None,
+        until=day_of(given["until"]) if "until" in given else None,
     )
-
-
-def _day(request: Request, name: str) -> date | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    try:
-        return statements.day_of(text)
-    except ValueError:
-        raise refuse(name, f"expected a day such as 2026-11-25, got {shown(text)}") from None

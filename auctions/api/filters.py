@@ -1,4 +1,4 @@
-"""Filters of the list of bids, each refused by name when wrong."""
+"""Filters of the list of bids. Their values are those that the description of the operation allows."""
 
 import django_filters
 from django import forms
@@ -8,11 +8,10 @@ from rest_framework.request import Request
 from accounts.rights import operates
 from auctions.models import ADMITTED, Bid, BidState, Market
 from web.errors import refuse
-from web.parameters import slot_number
 
 
 class _Slot(django_filters.Filter):  # type: ignore[misc]
-    field_class = forms.IntegerField  # `slot_number` has checked it
+    field_class = forms.IntegerField
 
 
 class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -36,13 +35,7 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 def filtered(request: Request, bids: "QuerySet[Bid]", market: Market) -> "QuerySet[Bid]":
     """Return the bids that match the query."""
-    for name in ("from_slot", "before_slot"):
-        slot_number(request, name)
     if "owner" in request.query_params and not operates(request.user, market.cluster):
         raise refuse("owner", "expected no owner, because only operators may filter by owner, got one")
-    chosen = BidFilter(request.query_params, queryset=bids, request=request)
-    if not chosen.is_valid():
-        name, problems = next(iter(chosen.errors.items()))
-        raise refuse(name, str(problems[0]))
-    found: QuerySet[Bid] = chosen.qs
+    found: QuerySet[Bid] = BidFilter(request.query_params, queryset=bids, request=request).qs
     return found

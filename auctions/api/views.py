@@ -30,12 +30,13 @@ from auctions.readings.computation_limits import PASSWORDS
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.addresses import address_of
 from cluster.models import Resource, Server
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import shown
 from web.arrays import ArraysRenderer, in_rows
 from web.errors import refuse
 from web.openapi import READ, SLOT, describe, examples, query
-from web.parameters import slot_number
+from web.parameters import whole_number
 from web.throttles import PasswordThrottle
 from web.views import ApiView, user_of
 
@@ -212,21 +213,21 @@ def _column(array: Ints | Floats | None, length: int) -> list[Any]:
 def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]]:
     """Return first slot, last slot, whether the window was cut to fit a response, and the positions of the servers."""
     servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
-    wanted = request.query_params.get("server")
+    wanted, wrong = request.query_params.get("server"), []
     if wanted is not None and wanted not in servers:
-        raise refuse("server", f"expected a server of this cluster, got {shown(wanted)}")
-    chosen = list(range(len(servers))) if wanted is None else [servers.index(wanted)]
+        wrong.append(InvalidField("server", f"expected a server of this cluster, got {shown(wanted)}"))
+    chosen = [i for i, name in enumerate(servers) if wanted in (None, name)]
     resources = Resource.objects.filter(cluster=market.cluster).count()
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
     now = market_snapshot(market).moment.now
-    start, end = slot_number(request, "from_slot"), slot_number(request, "to_slot")
+    start, end = whole_number(request, "from_slot"), whole_number(request, "to_slot")
     start = now if start is None else start
     if end is not None and end < start:
-        raise refuse("to_slot", f"expected {start} (from_slot) or more, got {end}")
-    if end is not None and end - start > fits:
-        raise refuse(
-            "to_slot", f"expected at most {fits} slots in one answer, got {end - start}; request fewer, or one server"
-        )
+        wrong.append(InvalidField("to_slot", f"expected {start} (from_slot) or more, got {end}"))
+    elif end is not None and end - start > fits:
+        problem = f"expected at most {fits} slots in one answer, got {end - start}; request fewer, or one server"
+        wrong.append(InvalidField("to_slot", problem))
+    refuse_all(wrong)
     last = max(start, now + market.cluster.horizon_slots)
     return start, min(start + fits, last) if end is None else end, end is None and start + fits < last, chosen
 

@@ -135,13 +135,3 @@ def budget_rows(teams: QuerySet[Team], at: datetime) -> Iterator[tuple[Any, ...]
 def _plain(amount: int) -> Decimal:
     """Credits without separators. A number, also below 0: CSV files quote a text that begins with a minus sign."""
     return Decimal(in_words(amount).replace(",", ""))
-
-
-def day_of(text: str) -> date:
-    """Return the day that a text such as 2026-11-25 names; raises ValueError for any other."""
-    if len(text) != len("2026-11-25") or not text.isascii():
-        raise ValueError(f"expected a day such as 2026-11-25, got {text[:40]!r}")
-    day = date.fromisoformat(text)
-    if day.year in (date.min.year, date.max.year):
-        raise ValueError(f"expected a day of another year, got {text}")
-    return day

@@ -3,9 +3,11 @@
 # ruff: noqa: D101, D102 (shapes are named for what they describe, and their fields carry their texts)
 import base64
 import binascii
+import re
 from typing import Any, Final
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import Http404
 from django.urls import reverse
 from rest_framework import serializers
@@ -19,6 +21,7 @@ from auctions.api.fields import ClusterName, string, wall_time
 from cluster.models import Cluster
 from execution import archives, programs
 from execution.models import LONGEST_ARGUMENT, MOST_ARGUMENTS, Execution, Program
+from scheduling.model.errors import InvalidField
 from web.fields import ByName, Rows, Text
 from web.headers import submitted
 from web.openapi import PAGES, READ, WRITE, describe, examples, location
@@ -58,14 +61,12 @@ class ProgramDefinitionIn(Schema):
         help_text="Variables of its environment, seen by you and operators.",
     )
 
-    def validate(self, attrs: Any) -> Any:
+    def validate_archive(self, text: str) -> bytes:
         """Decode the archive."""
-        if "archive" in attrs:
-            try:
-                attrs["archive"] = base64.b64decode(attrs["archive"], validate=True)
-            except (binascii.Error, ValueError):
-                raise ValidationError({"archive": ["expected base64, got other characters"]}) from None
-        return attrs
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            raise ValidationError("expected base64, got other characters") from None
 
 
 class ProgramOut(Answer):
@@ -129,8 +130,7 @@ class Programs(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """Store a program that only your bids may name; an operator's is for all. 409 if users may bring none here."""
         found = executing(cluster)
-        new = programs.NewProgram(**ProgramDefinitionIn.read(request.data))
-        program = programs.create(found, user_of(request), new)
+        program = programs.create(found, user_of(request), _new(found, user_of(request), request.data))
         address = reverse("api-program", args=[found.name, program.pk])
         return submitted(_written(request, program), status=201, location=address)
 
@@ -164,6 +164,21 @@ def executing(name: str) -> Cluster:
     if not Execution.objects.filter(cluster=cluster).exists():
         raise Http404(f"Jobs of {cluster.name} are not run by this service.")
     return cluster
+
+
+def _new(cluster: Cluster, user: User, body: Any) -> programs.NewProgram:
+    """Return the program of a body. One error names fields of a wrong shape, and what is wrong with the others."""
+    try:
+        return programs.NewProgram(**ProgramDefinitionIn.read(body))
+    except InvalidField as error:
+        named = {re.split(r"[.\[]", one.field)[0] for one in (error, *error.also)}
+        given = ProgramDefinitionIn(data={key: value for key, value in body.items() if key not in named}, partial=True)
+        given.is_valid(raise_exception=True)
+        if "working_directory" in named:
+            named.add("archive")  # whether it needs one is not known
+        new = programs.NewProgram(**{"name": "", "arguments": (), **given.validated_data})
+        error.also += tuple(one for one in programs.wrong_fields(cluster, user, new) if one.field not in named)
+        raise
 
 
 def _found(request: Request, cluster: str, number: int) -> Program:

@@ -77,7 +77,7 @@ class BidTraining(ApiView):
         anything was started for the bid.
         """
         bid, found = _found(request, cluster, sequence)
-        training = readings.training_of(bid, before=whole_number(request, "before", LARGEST))
+        training = readings.training_of(bid, before=whole_number(request, "before"))
         if training is None:
             raise Http404(_nothing(bid))
         return Response(TrainingOut.write(training, cluster=found))
@@ -94,7 +94,7 @@ class TrainingProgress(ApiView):
         again, by a later generation.
         """
         bid, _ = _found(request, cluster, sequence)
-        generation, step = (whole_number(request, name, LARGEST) or 0 for name in ("generation", "from_step"))
+        generation, step = (whole_number(request, name) or 0 for name in ("generation", "from_step"))
         rows, truncated = readings.progress_of(bid, generation=generation, step=step)
         return Response(TrainingProgressOut.write({"results": rows, "truncated": truncated}))
 
@@ -114,7 +114,7 @@ class TrainingLog(ApiView):
         bid, found = _found(request, cluster, sequence)
         rows = Process.objects.filter(generation__training__bid=bid)
         process = one_of(rows, f"Bid {bid.sequence} has no process {key}.", key=key)
-        offset = whole_number(request, "offset", LARGEST) or 0
+        offset = whole_number(request, "offset") or 0
         is_over = process.state in (ProcessState.EXITED, ProcessState.LOST)
         part = logs.part_from(Logs(engine_root(found.name)), key, offset, is_over=is_over)
         return Response(LogOut.write({**vars(part), "is_over": is_over}))

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.models import Role
 from accounts.rights import rights_of
-from auctions.readings.statements import day_of
+from web.parameters import day_of
 
 FILTERS: Final = ("who", "what", "cluster", "since", "until")
 HEADER: Final = ("time", "who", "address", "via", "request", "what", "which", "field", "before", "after")

@@ -7,8 +7,8 @@ from typing import Final
 
 from auctions.domain.credits import in_words, priced
 from auctions.models import Bid, CreditKind, CreditTransaction
-from auctions.readings import statements
 from auctions.readings.statements import Statement, TransactionFilter
+from web.parameters import day_of
 
 FILTERS: Final = ("kind", "cluster", "since", "until")
 WORDS: Final = {"granted": "Granted", "held": "Held", "charged": "Charged", "refunded": "Refunded", "left": "Left"}
@@ -96,8 +96,8 @@ def chosen(given: Mapping[str, str]) -> TransactionFilter | None:
         return TransactionFilter(
             kind=CreditKind(given["kind"]) if given["kind"] else None,
             cluster=given["cluster"] or None,
-            since=statements.day_of(given["since"]) if given["since"] else None,
-            until=statements.day_of(given["until"]) if given["until"] else None,
+            since=day_of(given["since"]) if given["since"] else None,
+            until=day_of(given["until"]) if given["until"] else None,
         )
     except ValueError:
         return None

@@ -169,10 +169,14 @@ def test_the_database_refuses_programs_of_users_who_are_neither_apart_nor_truste
 
 def test_all_wrong_fields_of_a_program_are_named_at_once(people: dict[str, APIClient]) -> None:
     found = wrong(people["alice"].post(PROGRAMS, {"arguments": "x", "archive": "ä", "more": 1}, format="json"))
-    assert set(found) == {"name", "arguments", "more"}
+    assert set(found) == {"name", "arguments", "archive", "more"}
     refused = {"name": "two words", "arguments": [""], "environment": {"A=B": "1"}, "working_directory": "/srv"}
     found = wrong(people["alice"].post(PROGRAMS, {**sent(data=b"x"), **refused}, format="json"))
     assert set(found) == {"name", "arguments", "environment", "archive", "working_directory"}
+    assert found["archive"] == "expected a tar.gz or zip archive, got other bytes"
+    mixed = {"name": "two words", "arguments": 7, "environment": {"A": 1, "B": "1"}, "working_directory": "/srv"}
+    found = wrong(people["alice"].post(PROGRAMS, {**sent(data=b"x"), **mixed}, format="json"))
+    assert set(found) == {"name", "arguments", "environment.A", "archive", "working_directory"}
     assert found["archive"] == "expected a tar.gz or zip archive, got other bytes"
     assert wrong(people["alice"].post(PROGRAMS, sent(archive="ä"), format="json")) == {
         "archive": "expected base64, got other characters"
@@ -181,6 +185,8 @@ def test_all_wrong_fields_of_a_program_are_named_at_once(people: dict[str, APICl
         "got neither"
         in wrong(people["olga"].post(PROGRAMS, {"name": "a", "arguments": ["x"]}, format="json"))["archive"]
     )
+    found = wrong(people["olga"].post(PROGRAMS, {"name": "train", "working_directory": 7}, format="json"))
+    assert set(found) == {"name", "arguments", "working_directory"}, "whether it needs an archive is not known"
     assert Program.objects.count() == 1
 
 

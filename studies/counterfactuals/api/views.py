@@ -10,7 +10,6 @@ from rest_framework.response import Response
 from auctions.api.base import bid_of, market_named, operated_market
 from auctions.counterfactual.alternatives import alternatives_of
 from auctions.models import Market
-from scheduling.model.validation import shown
 from studies.background import states
 from studies.background.creating import IdempotencyKey, create_once
 from studies.counterfactuals import readings
@@ -20,15 +19,17 @@ from studies.counterfactuals.requests import CounterfactualIn, CounterfactualReq
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.csv_files import CsvView, csv_file
-from web.errors import refuse
 from web.headers import idempotency_key, submitted
 from web.openapi import CSV, KEY, PAGES, READ, REPLAYED, WRITE, describe, examples, location, query
 from web.pagination import page_of
+from web.parameters import whole_number
 from web.views import ApiView, no_body, one_of, user_of
 
 MOST_ROWS: Final = 500
 CHANGED: Final = query("changed", str, "true: only bids that come out differently.", enum=["true", "false"])
-AFTER: Final = query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page.")
+AFTER: Final = query(
+    "after", {"type": "integer", "minimum": 0, "maximum": 2**53}, "Only bids beyond this number; from `next` of a page."
+)
 
 
 class Counterfactuals(ApiView):
@@ -110,7 +111,8 @@ class Bids(ApiView):
     )
     def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Return the recorded and the counterfactual result of each bid, by number; empty before it is completed."""
-        found, changed, after = _found(request, cluster, counterfactual), _changed(request), _after(request)
+        found, changed = _found(request, cluster, counterfactual), _changed(request)
+        after = whole_number(request, "after") or 0
         rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
         page, more = rows[:MOST_ROWS], len(rows) > MOST_ROWS
         beyond = None
@@ -167,14 +169,4 @@ def _found(request: Request, cluster: str, number: int) -> Counterfactual:
 
 
 def _changed(request: Request) -> bool:
-    text = request.query_params.get("changed", "false")
-    if text not in ("true", "false"):
-        raise refuse("changed", f"expected true or false, got {shown(text)}")
-    return text == "true"
-
-
-def _after(request: Request) -> int:
-    text = request.query_params.get("after", "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise refuse("after", f"expected a whole number of at least 0, got {shown(text)}")
-    return int(text)
+    return bool(request.query_params.get("changed") == "true")

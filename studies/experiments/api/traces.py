@@ -18,7 +18,7 @@ from studies.workloads.traces.upload import delete, keep
 from web.headers import submitted
 from web.openapi import PAGES, READ, WRITE, describe, examples, location, query
 from web.pagination import page_of
-from web.parameters import known_parameters
+from web.parameters import check_parameters
 from web.parsers import CsvParser, LargeJSONParser, csv_text
 from web.views import ApiView, one_of, user_of
 
@@ -55,7 +55,7 @@ class Traces(ApiView):
         """Upload a trace as its publisher distributes it, with any delimiter; 200 if you have it already."""
         text = csv_text(request)
         if text is None:
-            known_parameters(request)
+            check_parameters(request)
             body = dict(request.data)
         else:
             body = {"text": text, **request.query_params.dict()}

@@ -11,9 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.rights import rights_of
-from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import shown
 from scheduling.split_learning.methods import METHODS
 from studies.background import states
 from studies.background.creating import IdempotencyKey
@@ -29,10 +27,9 @@ from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.schemas.answers import PlanOut, PlanPage
 from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, PlanIn
 from web.csv_files import CsvView, csv_file
-from web.errors import refuse
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
 from web.pagination import page_of
-from web.parameters import known_parameters
+from web.parameters import check_parameters
 from web.parsers import CsvParser, LargeJSONParser, csv_text
 from web.views import ApiView, no_body, user_of
 
@@ -82,7 +79,7 @@ class Plans(ApiView):
         """
         text = csv_text(request)
         if text is None:
-            known_parameters(request)
+            check_parameters(request)
             body = dict(request.data)
         else:
             body = _of_csv(request, text)
@@ -137,15 +134,10 @@ class Schedule(CsvView):
 def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     """Return the plans that match the query."""
     wanted = request.query_params.getlist("state")
-    for state in wanted:
-        if state not in JobState.values:
-            raise refuse("state", f"expected one of {', '.join(JobState.values)}, got {shown(state)}")
     if wanted:
         plans = plans.filter(state__in=wanted)
     method = request.query_params.get("method")
     if method is not None:
-        if method not in METHODS:
-            raise refuse("method", f"expected one of {', '.join(METHODS)}, got {shown(method)}")
         plans = plans.filter(method=method)
     return plans
 
@@ -154,15 +146,10 @@ def _of_csv(request: Request, text: str) -> Json:
     """Return the JSON body that is equal to the CSV text and the query."""
     given = request.query_params
     body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
-    body |= {name: _number(name, given[name]) for name in ("seconds", "seed") if name in given}
-    slot_ms = _number("slot_ms", given["slot_ms"]) if "slot_ms" in given else 1
+    body |= {name: _number(given[name]) for name in ("seconds", "seed") if name in given}
+    slot_ms = int(given["slot_ms"]) if "slot_ms" in given else 1
     return {**body, "instance": read_csv(text, slot_ms=slot_ms)}
 
 
-def _number(name: str, text: str) -> int | float:
-    try:
-        if len(text) > 20 or not text.isascii() or "_" in text:
-            raise ValueError
-        return int(text) if text.isdigit() else float(text)
-    except ValueError:
-        raise InvalidField(name, f"expected a number, got {shown(text)}") from None
+def _number(text: str) -> int | float:
+    return int(text) if text.isdigit() else float(text)

@@ -7,7 +7,7 @@ from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
 from auctions.engine.markets import set_open
-from auctions.models import Bid, Market
+from auctions.models import Bid, BidState, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, set_time
 from web import waiting
@@ -294,6 +294,20 @@ def test_a_wrong_filter_is_named(api: APIClient, wrong: str) -> None:
     answer = api.get(f"{BIDS}?{wrong}")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == wrong.split("=", maxsplit=1)[0]
+
+
+def test_wrong_filters_of_all_kinds_are_named_at_once(api: APIClient) -> None:
+    query = "state=running&state=x&admitted=2&from_slot=x&before_slot=9999999999&label=&page_size=0&lable=a"
+    found = api.get(f"{BIDS}?{query}").json()["errors"]
+    assert {row["field"]: row["message"].partition(",")[0] for row in found} == {
+        "state": "expected " + BidState.values[0],
+        "admitted": "expected true or false",
+        "from_slot": "expected a whole number from -1",
+        "before_slot": "expected a whole number from -1",
+        "label": "expected a value",
+        "page_size": "expected a whole number from 1 to 200",
+        "lable": "unknown parameter; known: state",
+    }
 
 
 def test_states_may_be_repeated(api: APIClient, market: Market) -> None:

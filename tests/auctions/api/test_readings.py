@@ -43,6 +43,14 @@ def test_a_wrong_window_is_named(api: APIClient, wrong: str) -> None:
         assert answer.json()["errors"][0]["field"] == wrong.split("=", maxsplit=1)[0]
 
 
+def test_all_that_is_wrong_with_a_window_is_named_at_once(api: APIClient) -> None:
+    for query, fields in (
+        ("from_slot=x&to_slot=1.5&serve=cloud", {"from_slot", "to_slot", "serve"}),
+        ("server=mars&from_slot=3&to_slot=2", {"server", "to_slot"}),
+    ):
+        assert {row["field"] for row in api.get(f"{BASE}/prices?{query}").json()["errors"]} == fields
+
+
 def test_no_answer_is_larger_than_its_bound(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auctions.api.views.MOST_NUMBERS", 12)
     answered = api.get(f"{BASE}/prices").json()
