@@ -24,7 +24,8 @@ def checked_url(url: str, field: str = "url") -> str:
     Raises
     ------
     InvalidField
-        If it is no `https` address without user, password and fragment. `http` is for allowed networks only.
+        If it is no `https` address without user, password and fragment, or its host is a number that webhooks do not
+        reach. `http` is for allowed networks only. A name is looked up when a message is sent.
     """
     schemes = ("https", "http") if settings.WEBHOOK_NETWORKS else ("https",)
     expected = f"expected an address such as https://example.org/hook, got {shown(url)}"
@@ -37,7 +38,20 @@ def checked_url(url: str, field: str = "url") -> str:
     has_scheme = url.startswith(tuple(f"{one}://" for one in schemes))  # in small letters, as senders read it
     if not is_plain or not has_scheme or not host or "@" in parts.netloc or "#" in url:
         raise InvalidField(field, expected)
+    address, is_encrypted = _literal(host), url.startswith("https:")
+    if address is not None and not may_connect(address, is_encrypted=is_encrypted):
+        network = "a public network" if is_encrypted else "a network to which http is allowed"
+        raise InvalidField(field, f"expected a host on {network}, got {shown(host)}")
     return url
+
+
+def _literal(host: str) -> Address | None:
+    """Return the address that a host states as a number, in any form that a look-up takes; None for a name."""
+    try:
+        found = socket.getaddrinfo(host.partition("%")[0], None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return None
+    return ip_address(str(found[0][4][0]))
 
 
 def usable_addresses(host: str, port: int, *, is_encrypted: bool) -> Iterator[str]:

@@ -43,6 +43,8 @@ def test_a_webhook_is_made_and_its_secret_is_shown_once(api: APIClient) -> None:
          {"name", "url", "types", "cluster", "of_team"}),
         ({**HOOK, "secret": "mine"}, {"secret"}),
         ({**HOOK, "url": "http://example.org/"}, {"url"}),
+        ({**HOOK, "url": "https://10.0.0.1/"}, {"url"}),
+        ({**HOOK, "url": "https://[::1]/", "name": ""}, {"url", "name"}),
         ({**HOOK, "cluster": "mars"}, {"cluster"}),
         ({"name": "", "cluster": "mars", "url": "http://example.org/"}, {"name", "cluster", "url"}),
     ],
@@ -55,6 +57,7 @@ def test_each_wrong_field_is_named_and_nothing_is_stored(api: APIClient, body: A
 def test_a_webhook_is_changed_switched_off_and_deleted(api: APIClient) -> None:
     path = f"{PATH}/{made(api)['id']}"
     body = {"name": "desk", "url": "https://example.org/other", "types": ["bid.failed"], "cluster": "lab"}
+    assert set(wrong(api.put(path, {**body, "url": "https://192.168.1.1/"}, format="json"))) == {"url"}
     changed = api.put(path, {**body, "is_on": False}, format="json").json()
     assert changed.items() >= {**body, "is_on": False}.items()
     assert api.delete(path).status_code == 204

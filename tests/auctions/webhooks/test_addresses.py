@@ -50,6 +50,34 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         checked_url(url)
 
 
+@pytest.mark.parametrize("address", [*CLOSED, "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "fe80::1%25eth0"])
+def test_a_number_that_is_not_public_is_refused(address: str) -> None:
+    host = f"[{address}]" if ":" in address else address
+    with pytest.raises(InvalidField, match="url: expected a host on a public network, got"):
+        checked_url(f"https://{host}:8443/hook")
+
+
+@pytest.mark.parametrize("host", ["1.1.1.1", "[2606:4700::1111]", "10.example.org", "localhost"])
+def test_public_numbers_and_names_are_taken_without_a_look_up(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    look_up = socket.getaddrinfo
+
+    def of_numbers(*given: Any, **more: Any) -> Any:
+        assert more["flags"] & socket.AI_NUMERICHOST
+        return look_up(*given, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", of_numbers)
+    assert checked_url(f"https://{host}/") == f"https://{host}/"
+
+
+def test_a_number_of_an_allowed_network_is_taken(settings: LazySettings) -> None:
+    settings.WEBHOOK_NETWORKS = ["10.0.0.0/8", "::1/128"]
+    for url in ("https://10.0.0.1/", "http://10.0.0.1:8080/", "http://[::1]/"):
+        assert checked_url(url) == url
+    for url in ("https://192.168.0.1/", "http://169.254.169.254/", "http://1.1.1.1/"):
+        with pytest.raises(InvalidField, match="url: expected a host on a"):
+            checked_url(url)
+
+
 def test_http_is_for_allowed_networks(settings: LazySettings) -> None:
     settings.WEBHOOK_NETWORKS = ["10.0.0.0/8"]
     assert checked_url("http://inner.example.org/hook") == "http://inner.example.org/hook"
