@@ -1,6 +1,6 @@
 """Statements of teams: the sums of a period, and the transactions behind them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,16 +22,18 @@ from auctions.models import (
 HEADER: Final = ("time", "kind", "cluster", "bid", "label", "credits", "by", "note", "period")
 SUMS: Final = ("granted", "held", "charged", "refunded", "left")
 """Sums of a period, as attributes of its statement."""
+_NOTHING: Final = {"held": 0, "charged": 0, "refunded": 0}
 BUDGETS_HEADER: Final = ("team", "title", "period", "first_day", "last_day", "credits_a_period", *SUMS)
 MOST_ROWS: Final = 10_000
 """Rows of one CSV file; filters choose others."""
+MOST_PERIODS: Final = 24
+"""Periods that are over, with their sums."""
 
 
-@dataclass(frozen=True)
-class Statement:
-    """The sums of the period under way, millionths of a credit."""
+@dataclass(frozen=True, kw_only=True)
+class PeriodSums:
+    """The sums of one period, millionths of a credit."""
 
-    budget: Budget
     starts_on: date
     ends_on: date
     """The first day after it."""
@@ -44,8 +46,20 @@ class Statement:
 
     @property
     def left(self) -> int:
-        """Millionths of a credit that may be spent."""
+        """Millionths of a credit that were not spent."""
         return self.granted - self.held - self.charged + self.refunded
+
+    @property
+    def last_day(self) -> date:
+        """The last day of the period."""
+        return self.ends_on - timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement(PeriodSums):
+    """The sums of the period under way, and the budget that grants its credits."""
+
+    budget: Budget
 
 
 @dataclass(frozen=True)
@@ -74,18 +88,37 @@ def statements_of(teams: QuerySet[Team], at: datetime) -> list[Statement]:
     days = {one.team_id: period_of(BudgetKind(one.period), at.date()) for one in budgets}
     stored = BudgetPeriod.objects.filter(team__in=days, starts_on__in={first for first, _ in days.values()})
     periods = {one.team_id: one for one in stored if days[one.team_id] == (one.starts_on, one.ends_on)}
-    spent = CreditEntry.objects.filter(transaction__period__in=periods.values(), amount__gt=0)
-    rows = spent.order_by().values_list("transaction__period", "transaction__kind").annotate(sum=Sum("amount"))
-    sums: dict[tuple[int, str], int] = {(period, kind): amount for period, kind, amount in rows}
+    sums = _sums_of(periods.values())
     found = []
     for budget in budgets:
         period, (first, end) = periods.get(budget.team_id), days[budget.team_id]
-        key = 0 if period is None else period.pk
+        amounts = {"granted": budget.amount, **_NOTHING} if period is None else sums[period.pk]
+        found.append(Statement(budget=budget, starts_on=first, ends_on=end, **amounts))
+    return found
+
+
+def periods_over(team: Team, at: datetime) -> list[PeriodSums]:
+    """Return the sums of the newest periods of a team that are over, newest first, at most `MOST_PERIODS`.
+
+    A period that nobody has spent from and that nobody granted to was never stored.
+    """
+    over = BudgetPeriod.objects.filter(team=team, ends_on__lte=at.date()).order_by("-ends_on", "-starts_on")
+    rows = list(over[:MOST_PERIODS])
+    sums = _sums_of(rows)
+    return [PeriodSums(starts_on=row.starts_on, ends_on=row.ends_on, **sums[row.pk]) for row in rows]
+
+
+def _sums_of(periods: Collection[BudgetPeriod]) -> dict[int, dict[str, int]]:
+    """Return what was granted, held, charged and refunded in each stored period, by key, in one query."""
+    entries = CreditEntry.objects.filter(transaction__period__in=periods, amount__gt=0).order_by()
+    rows = entries.values_list("transaction__period", "transaction__kind").annotate(sum=Sum("amount"))
+    sums: dict[tuple[int, str], int] = {(period, kind): amount for period, kind, amount in rows}
+    found = {}
+    for one in periods:
         held, charged, refunded = (
-            sums.get((key, kind), 0) for kind in (CreditKind.HELD, CreditKind.CHARGED, CreditKind.REFUNDED)
+            sums.get((one.pk, kind), 0) for kind in (CreditKind.HELD, CreditKind.CHARGED, CreditKind.REFUNDED)
         )
-        granted = budget.amount if period is None else period.granted
-        found.append(Statement(budget, first, end, granted, held=held - charged, charged=charged, refunded=refunded))
+        found[one.pk] = {"granted": one.granted, "held": held - charged, "charged": charged, "refunded": refunded}
     return found
 
 
@@ -128,8 +161,7 @@ def budget_rows(teams: QuerySet[Team], at: datetime) -> Iterator[tuple[Any, ...]
             yield (team.name, team.title, *[""] * (len(BUDGETS_HEADER) - 2))
             continue
         sums = (_plain(getattr(one, name)) for name in SUMS)
-        last_day = one.ends_on - timedelta(days=1)
-        yield (team.name, team.title, one.budget.period, one.starts_on, last_day, _plain(one.budget.amount), *sums)
+        yield (team.name, team.title, one.budget.period, one.starts_on, one.last_day, _plain(one.budget.amount), *sums)
 
 
 def _plain(amount: int) -> Decimal:

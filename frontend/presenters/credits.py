@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final
 
 from auctions.domain.credits import in_words, priced
 from auctions.models import Bid, CreditKind, CreditTransaction
-from auctions.readings.statements import Statement, TransactionFilter
+from auctions.readings.statements import PeriodSums, Statement, TransactionFilter
 from web.parameters import day_of
 
 FILTERS: Final = ("kind", "cluster", "since", "until")
@@ -53,11 +53,6 @@ class Summary:
     amounts: tuple[Amount, ...]
 
     @property
-    def last_day(self) -> date:
-        """The last day of the period."""
-        return self.statement.ends_on - timedelta(days=1)
-
-    @property
     def each(self) -> str:
         """Credits that a period is granted when it begins."""
         return in_words(self.statement.budget.amount)
@@ -75,6 +70,23 @@ def summary(statement: Statement) -> Summary:
         statement,
         tuple(Amount(WORDS[name], in_words(amount), priced(amount), NOTES[name]) for name, amount in pairs),
     )
+
+
+@dataclass(frozen=True)
+class PeriodCells:
+    """One period that is over."""
+
+    starts_on: date
+    last_day: date
+    cells: tuple[tuple[str, str, str], ...]
+    """The name of each sum, the credits and the price."""
+
+
+def period_row(sums: PeriodSums) -> PeriodCells:
+    """Return a period as its table shows it."""
+    pairs = ((name, getattr(sums, name)) for name in WORDS)
+    cells = tuple((WORDS[name], in_words(amount), priced(amount)) for name, amount in pairs)
+    return PeriodCells(sums.starts_on, sums.last_day, cells)
 
 
 def row(transaction: CreditTransaction) -> TransactionCells:

@@ -1,6 +1,7 @@
 """Pages and REST of credits: statements for members, budgets and grants for operators, nothing for others."""
 
 import csv
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from rest_framework.test import APIClient
 
 from accounts import teams
 from accounts.models import Role, Team
-from auctions.domain.credits import MILLION
+from auctions.domain.credits import MILLION, in_words, millionths
 from auctions.engine import budgets, decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.models import Bid, Budget, BudgetKind, BudgetPeriod, Market
@@ -125,6 +126,36 @@ def test_a_transaction_states_its_period_whenever_it_was_made(
     assert date.fromisoformat(charged["time"][:10]) == later.date()
     rows = client_of(bella).get(f"{REST}/transactions").json()["results"]
     assert {row["period_starts_on"] for row in rows} == {first.isoformat()}
+
+
+def test_the_sums_of_periods_that_are_over_are_shown_newest_first(
+    spent: Bid, team: Team, bella: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Periods that are over" not in page_of(bella).get(PAGE).text
+    first, paid = BudgetPeriod.objects.get(), in_words(millionths(spent.payment or 0))
+    left = in_words(1005 * MILLION - millionths(spent.payment or 0))
+    earlier = BudgetPeriod.objects.create(
+        team=team, starts_on=date(2020, 2, 1), ends_on=date(2020, 3, 1), granted=2_500_000
+    )
+    other = teams.create_team("speech", "Speech")
+    BudgetPeriod.objects.create(team=other, starts_on=date(2020, 5, 1), ends_on=date(2020, 6, 1), granted=1)
+    later = timezone.now() + timedelta(days=62)
+    monkeypatch.setattr(timezone, "now", lambda: later)
+
+    def shown() -> list[list[str]]:
+        (table,) = re.findall(r"<caption[^>]*>Periods that are over.*?</table>", page_of(bella).get(PAGE).text, re.S)
+        rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, re.S)
+        return [re.sub(r"<[^>]+>", " ", row).replace(" to ", " ").split() for row in rows]
+
+    days = [str(first.starts_on), str(first.ends_on - timedelta(days=1))]
+    before = [str(earlier.starts_on), "2020-02-29", "2.5", "0", "0", "0", "2.5"]
+    assert shown() == [[*days, "1,005", paid, "0", "0", left], before]
+    cancel_job(spent)
+    assert shown() == [[*days, "1,005", "0", paid, "0", left], before]
+    budgets.remove_budget(team)
+    assert len(shown()) == 2, "a budget that is removed leaves the statement as it is"
+    monkeypatch.setattr("auctions.readings.statements.MOST_PERIODS", 1)
+    assert [row[:2] for row in shown()] == [days]
 
 
 def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
