@@ -26,7 +26,7 @@ from auctions.runtime.stay import is_stopping, stay
 from auctions.runtime.task_errors import errors_logged
 from auctions.webhooks.delivering import deliver
 from auctions.webhooks.hooks import forget
-from cluster import memory
+from cluster import memory, priority
 from cluster.database import limits
 from web import logs, tracing
 
@@ -47,13 +47,16 @@ tracing.watch_tasks()
 
 
 @worker_init.connect
-def warm_up_worker(options: dict[str, Any] | None = None, **_: object) -> None:
-    """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs."""
+def prepare_worker(sender: Any = None, **_: object) -> None:
+    """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs.
+
+    Other workers let those first for which bids wait: a certificate took a core for a second.
+    """
     if settings.EMBEDDED:
         return
     memory.pass_over_what_is_loaded()  # child processes share it
-    queues = (options or {}).get("queues") or DECISIONS  # text, or a list from the command line
-    if DECISIONS not in (queues.split(",") if isinstance(queues, str) else queues):
+    if sender is not None and DECISIONS not in sender.app.amqp.queues.consume_from:
+        priority.give_way()
         return
     try:
         groups = warming.groups_of_open_markets()

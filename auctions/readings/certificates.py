@@ -43,7 +43,8 @@ LONGEST_WINDOW: Final = 3
 """A bid that stood for more horizons than this, less one, counts with its standalone value: tables would be long."""
 
 PAUSE_FACTOR: Final = 39
-"""After a renewal of t seconds the next one waits 39 t seconds: certificates use 1/40 of a core for each market."""
+"""After a renewal of t seconds the next one waits 39 t seconds: certificates use 1/40 of a core for each market, or
+less on a busy machine, where a renewal takes longer."""
 
 
 BIDS_AT_ONCE: Final = 256

@@ -32,10 +32,13 @@ from auctions.models import Bid, BidState, Market
 from auctions.runtime.task_errors import errors_logged
 from cluster.database.prepared import Prepared
 
-POLL_S: Final = 0.005
-"""Time between two looks for bids where none wait."""
+POLL_S: Final = 0.01
+"""Time between two looks for bids where none can be decided yet."""
 EMBEDDED_POLL_S: Final = 0.02
 """The same on the machine that also serves the pages."""
+BATCH_EVERY_S: Final = 0.05
+"""Time from the beginning of a batch to that of the market's next one, unless the batch was full: bids that come
+meanwhile share a transaction, which takes longer than a decision."""
 LINGER_S: Final = 0.5
 """Time without bids after which a worker leaves a market."""
 LONGEST_S: Final = 1800.0
@@ -107,6 +110,8 @@ class _Stay:
         self._ends, self._slots_at, self._leaves_at = now + LONGEST_S, now + SLOTS_EVERY_S, now
         self._busy: dict[int, float] = {}
         """Time at which each market that is claimed last had bids, in the order of their turns."""
+        self._next_at: dict[int, float] = {}
+        """Earliest time of the next batch of each market that is claimed."""
         self._left: set[int] = set()
         """Markets that were released because no bids came."""
         self._passed_by: dict[int, float] = {market_id: 0.0}
@@ -131,8 +136,10 @@ class _Stay:
         return self._decided
 
     def _serve(self, seen: set[int]) -> None:
-        """Decide a batch of the market whose turn it is, or rest for a moment if none has bids."""
-        market_id = next((known for known in self._busy if known in seen), None)
+        """Decide a batch of the market whose turn it is, or rest for a moment if none has bids to decide yet."""
+        began = monotonic()
+        due = (known for known in self._busy if known in seen and began >= self._next_at.get(known, 0.0))
+        market_id = next(due, None)
         if market_id is None:
             sleep(EMBEDDED_POLL_S if settings.EMBEDDED else POLL_S)
             return
@@ -146,7 +153,9 @@ class _Stay:
             return
         self._busy[market_id] = now = monotonic()
         self._decided += processed
-        is_behind = processed == decision_queue.LARGEST_BATCH and len(self._busy) > 1 and not settings.EMBEDDED
+        is_full = processed == decision_queue.LARGEST_BATCH
+        self._next_at[market_id] = now if is_full else began + BATCH_EVERY_S
+        is_behind = is_full and len(self._busy) > 1 and not settings.EMBEDDED
         if is_behind and now >= self._leaves_at:
             self._leave_to_others(market_id, now)
 

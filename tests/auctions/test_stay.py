@@ -64,6 +64,30 @@ def test_bids_that_come_while_a_worker_stays_are_decided_without_another_wake_up
     claims.release(market.pk)
 
 
+def test_bids_that_come_soon_after_a_batch_share_the_next_one_unless_it_was_full(
+    market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LARGEST_BATCH", 3)
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
+    decide, batches = decision_queue.decide_batch, list[tuple[float, int]]()
+
+    def note(market_id: int, *, at_most: int) -> int:
+        processed = decide(market_id, at_most=at_most)
+        batches.append((clock.now, processed))
+        return processed
+
+    monkeypatch.setattr(decision_queue, "decide_batch", note)
+    submit(market, alice)
+    clock.due += [(1000.0 + ms / 1000, lambda: submit(market, alice)) for ms in (5, 15, 25, 35)]
+    clock.due.append((1000.4, lambda: submit(market, alice)))
+    assert tasks.decide_market(market.pk) == 6
+    assert [processed for _, processed in batches] == [1, 3, 1, 1]
+    first, full, rest, last = (at for at, _ in batches)
+    assert full - first == pytest.approx(stay.BATCH_EVERY_S, abs=stay.EMBEDDED_POLL_S)
+    assert rest == full, "more than a batch waited"
+    assert last == pytest.approx(1000.4, abs=stay.EMBEDDED_POLL_S), "nothing was decided just before"
+
+
 def test_a_stay_ends_although_bids_keep_coming_and_a_worker_is_woken_for_them(
     market: Market, alice: User, clock: Clock, woken: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

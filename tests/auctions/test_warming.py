@@ -245,7 +245,7 @@ def test_a_worker_without_open_markets_loads_no_kernels(settings: Any, monkeypat
     settings.EMBEDDED = False
     loaded: set[kernels.Group] = set()
     monkeypatch.setattr(kernels, "_warm", loaded)
-    tasks.warm_up_worker()
+    tasks.prepare_worker()
     assert warming.groups_of_open_markets() == ()
     assert loaded == set()
 

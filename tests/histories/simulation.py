@@ -29,7 +29,14 @@ from tests.histories.policies import TEXT
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 DEEPEST: Final = 2
 """Largest number of processes that stand still in the middle of their work while another one runs."""
-STAY: Final = {"LINGER_S": 15.0, "LONGEST_S": 200.0, "POLL_S": 2.0, "EMBEDDED_POLL_S": 2.0, "SLOTS_EVERY_S": 60.0}
+STAY: Final = {
+    "LINGER_S": 15.0,
+    "LONGEST_S": 200.0,
+    "POLL_S": 2.0,
+    "EMBEDDED_POLL_S": 2.0,
+    "BATCH_EVERY_S": 3.0,
+    "SLOTS_EVERY_S": 60.0,
+}
 """Times of a worker's stay in a simulation, where a slot takes 100 s; there are a few looks for bids in a stay."""
 TASKS: Final[dict[str, Any]] = {
     decision_queue.TASK: tasks.decide_market,

@@ -41,7 +41,7 @@ def test_a_client_that_sends_requests_ahead_and_leaves_is_no_error(
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
             await send({"type": "http.response.body", "body": b"{}"})
 
-        config = uvicorn.Config(answer, log_config=None, lifespan="off")
+        config = uvicorn.Config(answer, log_config=None, lifespan="off", access_log=False)
         with closing(await loop.create_server(partial(Connection, config, state, {}), "127.0.0.1", 0)) as server:
             _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write((answered + 2) * REQUEST)

