@@ -80,7 +80,7 @@ def test_a_worker_goes_on_after_redis_hung_when_a_task_ended(
             session.trust_env = False
             session.headers["Authorization"] = f"Token {tokens[0]}"
             seconds_of(session, url, crowd.body_of(0, 0))
-            wait_until(lambda: "decide_market" in worker.text(), what="the task")
+            wait_until(lambda: "decide_market[" in worker.text(), what="the task")  # the list of tasks is there before
             with redis_server.hung():
                 wait_until(lambda: "Couldn't ack" in worker.text(), what="the end of the task")
             time.sleep(waking.BROKER_REST_S + 1)  # the web process may have given the broker up
