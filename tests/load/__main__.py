@@ -3,6 +3,8 @@
 Every decision is on disk when it is answered, and clients, servers and the database share this machine. Times are from
 the instant at which a bid is sent, or is due to be sent, to the commit of its decision, which the database states.
 While bids are sent at a rate, another client asks for summaries, prices and quotes, and its times are measured, too.
+It has asked for each of them once before a load: a process that has not read a market for thousands of bids builds its
+book again.
 """
 
 import argparse
@@ -97,6 +99,8 @@ def table(seconds: float, only: str) -> Iterator[Measured]:
             client.closed_loop(running.port, markets, label=next(labels), clients=8, seconds=WARM_UP_S)
             for load, send in loads:
                 sleep(CALM_S)
+                first_ms = 1000 * max(client.read_each(running.port, markets))
+                print(f"The slowest first read of {len(markets.markets)} markets: {first_ms:.0f} ms", file=sys.stderr)
                 yield _measured(running, load, next(labels), markets, send)
             for name, lines in running.logged().items():
                 kept = [line for line in lines if " WARNING " in line or " ERROR " in line]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -101,6 +101,15 @@ def wait_for_kernels(port: int, world: World) -> None:
     wait_until(lambda: asyncio.run(_quotes_answer(port, world)), what="quotes", every=0.5)
 
 
+def read_each(port: int, world: World) -> list[float]:
+    """Ask for summary, prices and a quote of each market once, as a page does that is opened; return the times, s."""
+    sent = Sent("first")
+    asyncio.run(_read(port, world, sent, range(3 * len(world.markets))))
+    if sent.refused:
+        raise RuntimeError(f"a read was refused: {sent.refused[0]}")
+    return sent.read_s
+
+
 async def _quotes_answer(port: int, world: World) -> bool:
     client, body = Client(port), world.body(0, "quote")
     addresses = [f"/api/v1/clusters/{market}/quotes" for market in world.markets]
@@ -134,7 +143,7 @@ async def _open_loop(port: int, world: World, found: Sent, rate: float, seconds:
         finally:
             free.put_nowait(client)
 
-    reads = asyncio.create_task(_read(port, world, found))
+    reads = asyncio.create_task(_read(port, world, found, count()))
     began, running = time(), set[asyncio.Task[None]]()
     for number in range(int(rate * seconds)):
         due = began + number / rate
@@ -149,11 +158,11 @@ async def _open_loop(port: int, world: World, found: Sent, rate: float, seconds:
     return found
 
 
-async def _read(port: int, world: World, found: Sent) -> None:
-    """Ask for summary, prices and quotes of the markets in turns, until cancelled."""
+async def _read(port: int, world: World, found: Sent, numbers: Iterable[int]) -> None:
+    """Ask for summary, prices and quotes of the markets in turns, until the numbers end or this is cancelled."""
     client, body = Client(port), world.body(0, found.label)
     try:
-        for number in count():
+        for number in numbers:
             address = f"/api/v1/clusters/{world.market(number)}"
             asked = (("summary", None), ("prices", None), ("quotes", body))[number // len(world.markets) % 3]
             due = monotonic()
