@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from accounts.errors import TooManyTokens, WrongToken
+from accounts.errors import NotAllowed, TooManyTokens, WrongToken
 from accounts.models import HINT, Scope, Token
 from cluster import changes, clock
 from cluster.models import Cluster
@@ -103,13 +103,17 @@ def end_by_password(user: User) -> None:
     Token.objects.filter(user=user, by_password=True).delete()
 
 
-def rotate(token: Token, *, overlap_s: int = 0) -> Issued:
+def rotate(token: Token, *, overlap_s: int = 0, with_token: Token | None = None) -> Issued:
     """Replace a token by one of the same name, scope, cluster and duration; the old one is accepted for `overlap_s`.
+
+    `with_token` is the one that authenticates the request: it may replace itself, and tokens for no longer than it has.
 
     Raises
     ------
     WrongToken
         If it has expired, or was ended meanwhile.
+    NotAllowed
+        If the new token would end later than `with_token`, which is another one.
     TooManyTokens
         If the user would have more than `MOST_TOKENS` with it, as the old one is accepted for a while.
     """
@@ -122,6 +126,8 @@ def rotate(token: Token, *, overlap_s: int = 0) -> Issued:
         if overlap_s:
             _check_number(held.user, now)
         expires = None if held.expires_at is None else now + (held.expires_at - held.created_at)
+        if with_token is not None and with_token.pk != held.pk and _ends_before(with_token, expires):
+            raise NotAllowed("The new token would end later than yours, which may replace itself.")
         new = NewToken(held.name, held.scope, held.cluster)
         issued = _stored(held.user, new, now, expires, by_password=held.by_password)
         ends = now + timedelta(seconds=overlap_s)
@@ -139,6 +145,11 @@ def end(token: Token) -> None:
 def is_expired(token: Token, now: datetime) -> bool:
     """Return whether a token's end is in the past."""
     return token.expires_at is not None and token.expires_at <= now
+
+
+def _ends_before(token: Token, other: datetime | None) -> bool:
+    """Return whether a token ends before this time; None is never."""
+    return token.expires_at is not None and (other is None or other > token.expires_at)
 
 
 def _check_number(user: User, now: datetime) -> None:

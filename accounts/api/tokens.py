@@ -129,13 +129,13 @@ class RotateToken(ApiView):
     )
     def post(self, request: Request, token: int) -> Response:
         """A new token of the same name, scope, cluster and duration; the old one ends, after `overlap_s` seconds. Each
-        token may replace itself; others need scope operate. 409 if it has expired, or if you have 100 tokens and the
-        old one is to be accepted for a while.
+        token may replace itself; for others it needs scope operate, and the new one may end no later than it. 409 if
+        it has expired, or if you have 100 tokens and the old one is to be accepted for a while.
         """
         body, found, own = RotateIn.read(request.data), _found(request, token), _token_of(request)
         if own is not None and own.pk != found.pk and (own.scope != Scope.OPERATE or own.cluster is not None):
             raise PermissionDenied("This token may replace itself only.")
-        return _answer(tokens.rotate(found, overlap_s=body["overlap_s"]))
+        return _answer(tokens.rotate(found, overlap_s=body["overlap_s"], with_token=own))
 
 
 def _answer(issued: tokens.Issued) -> Response:

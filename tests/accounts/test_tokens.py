@@ -253,6 +253,20 @@ def test_a_small_token_replaces_itself_only(market: Market, alice: User) -> None
         assert client.post(f"{BASE}/tokens/{other.pk}/rotate", {}, format="json").status_code == 403
 
 
+def test_a_token_that_ends_replaces_none_by_one_that_ends_later(alice: User, later: Any) -> None:
+    endless, longer = (issue(alice, NewToken("a", expires_in_days=days)).token for days in (None, 9))
+    as_long, own = (issue(alice, NewToken("b", expires_in_days=7)) for _ in range(2))
+    for other in (endless, longer):
+        answer = with_token(own.text).post(f"{BASE}/tokens/{other.pk}/rotate", {}, format="json")
+        assert answer.status_code == 403
+        assert "end later" in answer.json()["detail"]
+        assert Token.objects.filter(pk=other.pk, expires_at=other.expires_at).exists()
+    at = later(days=1)
+    Token.objects.filter(pk=as_long.token.pk).update(expires_at=at + timedelta(days=5), created_at=at)
+    assert with_token(own.text).post(f"{BASE}/tokens/{as_long.token.pk}/rotate", {}, format="json").status_code == 201
+    assert with_token(own.text).post(f"{BASE}/tokens/{own.token.pk}/rotate", {}, format="json").status_code == 201
+
+
 def test_a_user_has_a_limited_number_of_tokens(alice: User, monkeypatch: pytest.MonkeyPatch, later: Any) -> None:
     monkeypatch.setattr(tokens, "MOST_TOKENS", 2)
     issue(alice, NewToken("first", expires_in_days=1))
