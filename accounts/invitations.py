@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from accounts.errors import InvitationOver, NotPossible
 from accounts.models import INVITATION_SALT, Invitation, Role, Team
-from accounts.teams import add_member
+from accounts.teams import add_member, administrators_of, may_administer
 from cluster import clock
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ MOST_OPEN: Final = 100
 
 def open_invitations(team: Team) -> QuerySet[Invitation]:
     """Return those that can be accepted, newest first."""
-    rows = Invitation.objects.filter(team=team, created_by__is_active=True)
+    rows = Invitation.objects.filter(team=team, created_by__in=administrators_of(team))
     return rows.filter(accepted_at=None, expires_at__gt=clock.now())
 
 
@@ -54,14 +54,16 @@ def found(text: str) -> Invitation:
     Raises
     ------
     InvitationOver
-        If the link was not signed here, has expired, was accepted or withdrawn, or if its maker's account is closed.
+        If the link was not signed here, has expired, was accepted or withdrawn, or if its maker administers the team no
+        longer, in whatever way that ended, or has a closed account.
     """
     try:
         key = int(signing.Signer(salt=INVITATION_SALT).unsign(text))
     except (signing.BadSignature, ValueError):
         raise InvitationOver("This is not the link of an invitation.") from None
     invitation = Invitation.objects.select_related("team", "created_by").filter(pk=key).first()
-    if invitation is None or invitation.created_by is None or not invitation.created_by.is_active:
+    maker = None if invitation is None else invitation.created_by
+    if invitation is None or maker is None or not may_administer(maker, invitation.team):
         raise InvitationOver("This invitation was withdrawn.")
     if invitation.accepted_at is not None:
         raise InvitationOver("This invitation was accepted already.")

@@ -6,12 +6,13 @@ from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.errors import NotPossible
 from accounts.models import ClusterTeams, Invitation, Membership, Role, Team
 from accounts.rights import rights_of
 from cluster.models import Cluster
+from cluster.operators import operators
 from scheduling.model.errors import InvalidField
 
 
@@ -27,6 +28,12 @@ def may_administer(user: User, team: Team) -> bool:
     """Return whether a user may change members and invitations: an administrator of the team, and operators."""
     rights = rights_of(user)
     return rights.operates_all or (rights.team == team.pk and rights.role == Role.ADMINISTRATOR)
+
+
+def administrators_of(team: Team) -> QuerySet[User]:
+    """Return the users who may administer a team, as `may_administer` says of one."""
+    own = Q(membership__team=team, membership__role=Role.ADMINISTRATOR)
+    return User.objects.filter(own | Q(pk__in=operators()), is_active=True)
 
 
 def create_team(name: str, title: str, *, administrator: User | None = None) -> Team:

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any, Final
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import connection
 from django.db.models import Q, QuerySet
 
@@ -56,6 +56,14 @@ def held_permissions() -> QuerySet[Permission]:
     app, codename = OPERATE
     held = Permission.objects.filter(content_type__app_label=app, codename=codename)
     return held.filter(Q(user=ANYBODY) | Q(group__user=ANYBODY))
+
+
+def operators() -> QuerySet[User]:
+    """Return the operators, as `is_operator` says of one user."""
+    app, codename = OPERATE
+    held = Permission.objects.filter(content_type__app_label=app, codename=codename)
+    found = Q(is_superuser=True) | Q(user_permissions__in=held) | Q(groups__permissions__in=held)
+    return User.objects.filter(found, is_active=True)
 
 
 def remember(user: AbstractBaseUser | AnonymousUser, *, is_operator: bool) -> None:

@@ -302,7 +302,7 @@ def test_who_was_invited_logs_in_at_the_provider_where_passwords_are_off(
 ) -> None:
     settings.PASSWORD_LOGINS = False
     team = create_team("vision", "Vision")
-    made = invite(team, Role.BIDDER, days=7, by=User.objects.create(username="alice"))
+    made = invite(team, Role.BIDDER, days=7, by=User.objects.create(username="root", is_superuser=True))
     path = f"/invitations/{made.link_text}/"
     client = Client()
     assert client.get(path).headers["Location"].startswith("/login/?next=")

@@ -6,7 +6,7 @@ from smtplib import SMTPRecipientsRefused
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -335,6 +335,40 @@ def test_who_is_no_administrator_any_more_cannot_come_back_by_an_own_invitation(
     answer = client_of(again(former)).post(f"{BASE}/invitations/accept", {"invitation": own.link_text}, format="json")
     assert answer.status_code == 404
     assert list(invitations.open_invitations(team)) == [others]
+
+
+@pytest.mark.parametrize("former", ["removed", "viewer", "operator", "superuser"])
+def test_whose_right_to_invite_ended_elsewhere_cannot_come_back_by_an_own_invitation(team: Team, former: str) -> None:
+    eve, others = make_operator("eve"), member(team, "other", Role.ADMINISTRATOR)
+    if former in ("removed", "viewer"):
+        eve.groups.clear()
+        teams.add_member(team, eve, Role.ADMINISTRATOR)
+    elif former == "superuser":
+        eve.groups.clear()
+        User.objects.filter(pk=eve.pk).update(is_superuser=True)
+    own, other = (invitations.invite(team, Role.ADMINISTRATOR, days=30, by=again(by)) for by in (eve, others))
+    assert set(invitations.open_invitations(team)) == {own, other}
+    assert invitations.found(own.link_text) == own
+    eve.groups.clear()  # as in the admin
+    User.objects.filter(pk=eve.pk).update(is_superuser=False)
+    Membership.objects.filter(user=eve).update(role=Role.VIEWER)
+    if former == "removed":
+        Membership.objects.filter(user=eve).delete()
+    assert set(invitations.open_invitations(team)) == {other}
+    with pytest.raises(InvitationOver, match="was withdrawn"):
+        invitations.accept(own.link_text, again(eve))
+
+
+def test_those_who_administer_a_team_are_named_as_each_is_asked(team: Team, members: dict[Role, User]) -> None:
+    elsewhere = member(teams.create_team("speech", "Speech"), "elsewhere", Role.ADMINISTRATOR)
+    root = User.objects.create_superuser("root")
+    closed = make_operator("closed")
+    User.objects.filter(pk=closed.pk).update(is_active=False)
+    may = make_user("may")
+    may.user_permissions.add(Permission.objects.get(codename="change_cluster"))
+    everybody = User.objects.all()
+    assert {*members.values(), elsewhere, root, closed, may, make_operator()} <= set(everybody)
+    assert set(teams.administrators_of(team)) == {one for one in everybody if teams.may_administer(again(one), team)}
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])

@@ -51,9 +51,10 @@ generation = Generation.objects.create(
 webhook = Webhook.objects.create(
     owner=alice, name="w", url="https://example.org/", secret=signing.new_secret(), created_at=now
 )
+team = teams.create_team("a", "A", administrator=alice)
 print(json.dumps({
     "cookies": cookies,
-    "invitation": invitations.invite(teams.create_team("a", "A"), Role.BIDDER, days=1, by=alice).link_text,
+    "invitation": invitations.invite(team, Role.BIDDER, days=1, by=alice).link_text,
     "reset": f"{urlsafe_base64_encode(force_bytes(alice.pk))}/{default_token_generator.make_token(alice)}",
     "program": token_of(generation),
     "user": issue(alice, NewToken("script")).text,
