@@ -463,7 +463,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s%(ids)s"},
+        "line": {"()": "web.logs.Lines", "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s%(ids)s"},
         "json": {
             "()": "pythonjsonlogger.json.JsonFormatter",
             "fmt": "%(levelname)s %(name)s %(process)d %(message)s",

@@ -51,6 +51,23 @@ class Ids(logging.Filter):
         return True
 
 
+class Lines(logging.Formatter):
+    """Write a record for people; what clients have sent, such as the path of a request, forges no other record.
+
+    Only the first line of a record begins at the margin. Control characters are escaped.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        lines = super().format(record).split("\n")
+        return "\n  ".join(line if line.isprintable() else _escaped(line) for line in lines)
+
+
+def _escaped(line: str) -> str:
+    """Return a line whose control characters, also those that change the direction of a text, are seen."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
+
+
 def name_requests(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Middleware: a request has an id, which its answer has, too; at level INFO each answer is logged.
 

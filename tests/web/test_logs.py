@@ -7,6 +7,7 @@ import logging.config
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import LazySettings
@@ -89,6 +90,23 @@ def test_lines_for_people_end_with_the_ids(lines: io.StringIO) -> None:
     first, second = lines.getvalue().splitlines()
     assert first.endswith("WARNING here something market=lab bid=3")
     assert second.endswith("WARNING here something else")
+
+
+@pytest.mark.parametrize("lines", ["line"], indirect=True)
+def test_a_client_forges_no_line(db: None, lines: io.StringIO) -> None:
+    forged = "2026-11-26 00:00:00,000 CRITICAL here"
+    Client().get(quote(f"/nothing\n{forged}\r{forged}\x85{forged}\u2028{forged}\x1b[2K\u202e end é"))
+    logging.getLogger("here").warning("two\nlines")
+    try:
+        raise ValueError(f"no\n{forged}")
+    except ValueError:
+        logging.getLogger("here").exception("it failed")
+    written = lines.getvalue()
+    assert f"GET /nothing\n  {forged}\\r{forged}\\x85{forged}\\u2028{forged}\\x1b[2K\\u202e end é" in written
+    assert [line for line in written.splitlines() if line.startswith(forged)] == []
+    assert {one for one in written if not one.isprintable()} == {"\n"}
+    assert "WARNING here two\n  lines\n" in written
+    assert f"\n  ValueError: no\n  {forged}\n" in written
 
 
 def test_an_error_keeps_its_traceback_and_its_ids(lines: io.StringIO) -> None:
