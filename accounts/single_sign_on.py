@@ -33,6 +33,8 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 """Signatures by keys of which the provider alone has the private half."""
 _STRANGE: Final = re.compile(r"[^\w.@+-]")
 """Characters that no user name has."""
+_CODE: Final = re.compile("[a-z_]{1,40}")
+"""Form of the codes of errors in OAuth, such as access_denied."""
 NO_ACCOUNT: Final = "There is no account for you here yet; ask an operator."
 
 
@@ -219,5 +221,6 @@ def _provider(issuer: str, client: str, client_secret: str) -> Any:
 
 
 def _words(error: Exception) -> str:
-    """Return the kind of an error, in the words of the library; texts of the provider are not shown."""
-    return str(getattr(error, "error", "") or type(error).__name__).replace("_", " ")[:60]
+    """Return the kind of an error; texts of the provider are not shown, and anybody may put one in an address."""
+    code = str(getattr(error, "error", ""))
+    return (code if _CODE.fullmatch(code) else type(error).__name__).replace("_", " ")

@@ -179,6 +179,13 @@ def test_a_person_who_does_not_agree_is_not_logged_in(there: Provider) -> None:
     assert "text of the provider" not in text
 
 
+def test_nobody_lets_the_page_say_something_by_an_address(there: Provider) -> None:
+    client = Client()
+    text = refused(client.get(BACK, {"error": "Your account is locked: call 555-0100"}), client)
+    assert "The login was refused: OAuthError." in text
+    assert "555-0100" not in text
+
+
 def test_a_provider_that_names_another_issuer_is_not_asked(there: Provider) -> None:
     there.says_issuer = "https://evil.example.org"
     client = Client()
