@@ -48,7 +48,7 @@ class ProgramForm(PageForm):
         text = self.cleaned_data["environment"].strip()
         try:
             found = json.loads(text) if text else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
             raise forms.ValidationError(f"Expected an object of texts, got {shown(found)}.")

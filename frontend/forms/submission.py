@@ -217,7 +217,7 @@ class BidForm(PageForm):
         text = self.cleaned_data["more"].strip()
         try:
             more = json.loads(text) if text else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(more, dict):
             raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(more)}.")

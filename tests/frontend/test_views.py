@@ -241,6 +241,7 @@ def test_without_a_model_every_missing_field_is_named(market: Market, as_alice: 
         ({"form": "piecewise_linear", "points": "0 0.5\n1 1"}, "points"),
         ({"form": "piecewise_linear", "points": "x"}, "points"),
         ({"more": "{"}, "more"),
+        ({"more": '{"a": ' * 20_000}, "more"),
         ({"more": '{"epochs": 3}'}, "more"),
         ({"more": '{"upload_delay_s": {"nowhere": 3}}'}, "more"),
         ({"more": '{"color": 3}'}, "__all__"),
