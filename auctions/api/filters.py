@@ -18,8 +18,8 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
     """Filters of a list of bids."""
 
     state = django_filters.MultipleChoiceFilter(choices=BidState.choices)
-    label = django_filters.CharFilter()
-    owner = django_filters.CharFilter(field_name="owner__username")
+    label = django_filters.CharFilter(strip=False)
+    owner = django_filters.CharFilter(field_name="owner__username", strip=False)
     admitted = django_filters.ChoiceFilter(choices=[("true", "yes"), ("false", "no")], method="by_admission")
     from_slot = _Slot(field_name="arrival_slot", lookup_expr="gte")
     before_slot = _Slot(field_name="arrival_slot", lookup_expr="lt")

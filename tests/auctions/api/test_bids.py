@@ -279,6 +279,7 @@ def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, marke
     assert [row["sequence"] for row in api.get(page["next"]).json()["results"]] == [3, 2]
     assert len(api.get(f"{BIDS}?label=b1&admitted=true&from_slot=0&before_slot=1").json()["results"]) == 2
     assert len(olga.get(f"{BIDS}?owner=alice").json()["results"]) == 5
+    assert [olga.get(f"{BIDS}?{name}=%20").json()["results"] for name in ("label", "owner")] == [[], []]
 
 
 WRONG_QUERIES = [
