@@ -399,8 +399,9 @@ def started(process: int) -> str | None:
 
 def not_ready(port: int) -> str:
     """Return the checks of `/readyz` that find a problem, as text; empty if it is ready."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # not by a proxy of the environment
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+        with direct.open(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             json.load(answer)
             return ""
     except urllib.error.HTTPError as error:

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from demo import client
 from tests.architecture.test_compose import SERVICES
 from tests.conftest import INSTALL, missing
 from tests.processes import ROOT, binary, free_port, python_env, wait_until
@@ -150,6 +153,27 @@ def test_secrets_are_made_once_and_the_environment_may_add_settings(
 def test_commands_say_that_nothing_runs(var: Path) -> None:
     assert "make up" in run("smoke", var=var).stderr
     assert "does not run" in run("down", var=var).stdout
+
+
+def test_this_machine_is_asked_without_the_proxy_of_the_environment(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            assert native.not_ready(server.server_port) == ""
+            assert client.is_up(f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
 
 
 def test_another_process_with_the_number_of_an_earlier_one_is_left_alone(native: ModuleType) -> None:
