@@ -20,7 +20,7 @@ def give_way() -> None:
     """
     if sys.platform == "win32":
         return
-    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))  # only root may have less
     if sys.platform == "linux":
         # A process that wakes up takes a core on which only such a process runs. By niceness alone it often waited for
         # the other core: decisions on four markets had a p99 of 219 ms at 100 bids a second, and 133 ms with this.
