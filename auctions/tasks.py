@@ -32,6 +32,8 @@ from web import logs, tracing
 
 DECISIONS = "celery"
 """The queue of decisions."""
+BOUNDS = "bounds"
+"""The queue of certificates, competitive ratios and archives."""
 
 ARCHIVED_AT_ONCE: Final = 1000
 """Events that are archived in one piece, unless one slot has more: their replay takes a second or two."""
@@ -50,13 +52,16 @@ tracing.watch_tasks()
 def prepare_worker(sender: Any = None, **_: object) -> None:
     """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs.
 
-    Other workers let those first for which bids wait: a certificate took a core for a second.
+    A worker of certificates lets all processes go first: one took a core for a second, and bids waited. Those of plans
+    do not, since runs that they start measure times.
     """
     if settings.EMBEDDED:
         return
     memory.pass_over_what_is_loaded()  # child processes share it
-    if sender is not None and DECISIONS not in sender.app.amqp.queues.consume_from:
+    queues = {DECISIONS} if sender is None else set(sender.app.amqp.queues.consume_from)
+    if queues == {BOUNDS}:
         priority.give_way()
+    if DECISIONS not in queues:
         return
     try:
         groups = warming.groups_of_open_markets()

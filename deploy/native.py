@@ -320,8 +320,11 @@ def up(port: int) -> None:
     if state is not None:
         say(f"It runs already, at http://127.0.0.1:{state['environment']['PORT']}")
         return
-    for directory in (UP, LOG):
+    for directory in (UP.parent, UP, LOG):
         directory.mkdir(parents=True, exist_ok=True)
+    if server_user():
+        for directory in (UP.parent, UP):  # with a narrow umask that user could not enter them
+            directory.chmod(directory.stat().st_mode | 0o011)
     check_machine(port)
     made = environment(port)
     with (LOG / "up.log").open("wb") as log:

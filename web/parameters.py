@@ -15,6 +15,7 @@ from web.fields import UNSTORABLE, any_of, unknown_keys
 
 LARGEST_SLOT: Final = 10**9
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NUMBER: Final = re.compile(r"[-+.0-9eE]{1,20}")
 
 
@@ -39,7 +40,7 @@ def whole_number(request: Request, name: str) -> int | None:
 
 def day_of(text: str) -> date:
     """Return the day that a text such as 2026-11-25 names; raises ValueError for any other."""
-    if len(text) != len("2026-11-25") or not text.isascii():
+    if not _DAY.fullmatch(text):
         raise ValueError(f"expected a day such as 2026-11-25, got {shown(text)}")
     day = date.fromisoformat(text)
     if day.year in (date.min.year, date.max.year):

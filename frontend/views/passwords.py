@@ -1,7 +1,8 @@
 """Pages of passwords, by Django's own views: change one's own, and reset it by e-mail where a server is configured."""
 
 from collections.abc import Sequence
-from typing import Any
+from threading import Thread
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,6 +17,9 @@ from cluster.addresses import address_of
 from frontend.forms.base import DescribedField
 from frontend.views.responses import too_often
 from web.throttles import MailboxThrottle
+
+MAIL: Final = "mail"
+"""Name of a thread that sends a link."""
 
 
 class _Limited(views.PasswordContextMixin):
@@ -56,6 +60,10 @@ class _ChangeForm(PasswordChangeForm):
 
 class _ResetForm(PasswordResetForm):
     bound_field_class = DescribedField
+
+    def send_mail(self, *arguments: Any, **options: Any) -> None:
+        """Send the e-mail from a thread: else the time of the answer says whether there is an account."""
+        Thread(target=super().send_mail, args=arguments, kwargs=options, name=MAIL).start()
 
 
 class _SetForm(SetPasswordForm):  # type: ignore[type-arg]

@@ -1,11 +1,15 @@
 """Passwords are changed by their users, and reset by e-mail where a server is configured."""
 
 import re
+import threading
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.mail import EmailMessage
 from django.test import Client
+
+from frontend.views.passwords import MAIL
 
 NEW = "another horse battery"
 
@@ -13,6 +17,13 @@ NEW = "another horse battery"
 @pytest.fixture
 def bob(db: None) -> User:
     return User.objects.create_user("bob", "bob@example.org", "correct horse")
+
+
+def sent() -> None:
+    """Wait until the e-mails that are under way have been sent."""
+    for thread in threading.enumerate():
+        if thread.name == MAIL:
+            thread.join(60)
 
 
 def test_a_password_is_changed_by_who_knows_it(bob: User) -> None:
@@ -42,6 +53,7 @@ def test_a_link_that_is_sent_sets_a_password_once(bob: User, mailoutbox: Any, se
     assert "Forgotten" in client.get("/login/").text
     pages = [client.post("/password/reset/", {"email": one}, follow=True).text for one in ("no@example.org", bob.email)]
     assert all("If there is an account" in page for page in pages)
+    sent()
     assert len(mailoutbox) == 1
     link = re.search(r"http://testserver(/password/reset/\S+)", mailoutbox[0].body)
     assert link
@@ -62,6 +74,27 @@ def test_a_mailbox_is_sent_three_links_an_hour_and_nobody_learns_of_it(
     asked = ("ann@example.org", " ANN@example.org", "ann@EXAMPLE.org", "ann@example.org", "Ann@example.org")
     pages = [client.post("/password/reset/", {"email": one}, follow=True).text for one in asked]
     assert all("If there is an account" in page for page in pages)
+    sent()
     assert len(mailoutbox) == 3
     client.post("/password/reset/", {"email": "eve@example.org"})
+    sent()
     assert len(mailoutbox) == 4, "each mailbox has a limit of its own"
+
+
+def test_the_time_of_an_answer_does_not_say_whether_there_is_an_account(
+    bob: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    goes_on, mails = threading.Event(), list[str]()
+
+    def send(mail: EmailMessage, fail_silently: bool = False) -> int:
+        goes_on.wait(60)
+        mails.extend(mail.to)
+        return 1
+
+    monkeypatch.setattr(EmailMessage, "send", send)
+    assert Client().post("/password/reset/", {"email": bob.email}).status_code == 302
+    assert mails == [], "the mail server has not answered yet"
+    goes_on.set()
+    sent()
+    assert mails == [bob.email]

@@ -48,7 +48,10 @@ def test_what_is_described_is_taken(asked: str) -> None:
         (f"count={'9' * 5000}", "count", "expected a whole number from"),
         ("ratio=1.6", "ratio", "expected a number from 0 to 1.5, got '1.6'"),
         *((f"ratio={text}", "ratio", "expected a number from 0 to 1.5") for text in ("nan", "inf", "1_0", "e")),
-        *((f"day={text}", "day", "expected a day such as 2026-11-25") for text in ("x", "2026-02-30", "0001-01-01")),
+        *(
+            (f"day={text}", "day", "expected a day such as 2026-11-25")
+            for text in ("x", "2026-02-30", "0001-01-01", "2026-W48-4")
+        ),
         ("kind=a&kind=x", "kind", "expected a, b or c, got 'x'"),
         ("text=a&text=b", "text", "expected one value, got several"),
         ("text=", "text", "expected a value, got none; leave the parameter out to set no limit"),
