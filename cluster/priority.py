@@ -18,8 +18,6 @@ def give_way() -> None:
     In a container this has no effect on other containers: there the shares of `docker-compose.yml` and the requests of
     `deploy/kubernetes` count.
     """
-    if sys.platform == "win32":
-        return
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))  # only root may have less
     if sys.platform == "linux":
         # A process that wakes up takes a core on which only such a process runs. By niceness alone it often waited for

@@ -111,7 +111,7 @@ class _Stay:
         self._busy: dict[int, float] = {}
         """Time at which each market that is claimed last had bids, in the order of their turns."""
         self._next_at: dict[int, float] = {}
-        """Earliest time of the next batch of each market that is claimed."""
+        """Earliest time of the next batch of each market that had one in this stay."""
         self._left: set[int] = set()
         """Markets that were released because no bids came."""
         self._passed_by: dict[int, float] = {market_id: 0.0}
