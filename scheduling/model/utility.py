@@ -156,6 +156,11 @@ class Step(_Form):
         """Return the value of completion `elapsed` slots after arrival, money."""
         return self.v if elapsed <= self.deadline else 0.0
 
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
+        values: Floats = np.where(np.arange(slots) <= self.deadline, self.v, 0.0)
+        return values
+
 
 @dataclass(frozen=True)
 class Linear(_Form):
@@ -169,6 +174,11 @@ class Linear(_Form):
     def at(self, elapsed: int) -> float:
         """Return the value of completion `elapsed` slots after arrival, money."""
         return max(0.0, self.c - self.b * elapsed)
+
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
+        values: Floats = np.maximum(0.0, self.c - self.b * np.arange(slots))
+        return values
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from numba import njit
 
-from scheduling.best_response.base import slots_ahead
+from scheduling.best_response.base import PAYOFF, slots_ahead
 from scheduling.best_response.rigid import index as rigid_index
 from scheduling.best_response.rigid.bounds import cheapest_slots
 from scheduling.best_response.rigid.durations import durations
+from scheduling.best_response.rigid.job import Job
 from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidKernel, best_response, smallest_problem
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid
+from scheduling.model.ending import Ending
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Floats, Ints
@@ -458,29 +460,52 @@ def test_tables_refreshed_server_by_server_equal_those_built_at_once() -> None:
                 assert np.array_equal(getattr(warm._tables, name), getattr(fresh._tables, name)), f"{where}: {name}"
 
 
-def _least_prices(tables: Tables) -> Ints:
-    return cheapest_slots(tables)
+def _least_prices(tables: Tables, job: Job) -> Ints:
+    return cheapest_slots(tables, job)
 
 
-least_prices = cast(Callable[[Tables], Ints], njit(_least_prices))
+least_prices = cast(Callable[[Tables, Job], Ints], njit(_least_prices))
 """The kernel `cheapest_slots`, which only kernels can call."""
 
 
-def test_no_machine_costs_less_in_any_slot_than_the_bound_and_some_cost_as_much() -> None:
+def test_no_machine_costs_less_in_any_slot_of_the_job_than_the_bound_and_some_cost_as_much() -> None:
     seed, nowhere = fresh_seed(), 0
     for case in range(rounds(60)):
-        problem = random_problem(np.random.default_rng([seed, case]))
+        rng = np.random.default_rng([seed, case])
+        problem = random_problem(rng)
         index = RigidIndex(problem.inventory, len(problem.used))
         index.refresh(problem.used, problem.prices)
         tables = index._tables
-        fits_there = tables.room[:, 0] > 0
+        first, tail = int(rng.integers(len(problem.used))), int(rng.integers(2))
+        latest = int(rng.integers(first, len(problem.used) - tail + 1)) if first + tail <= len(problem.used) else first
+        job = index._job(problem.bid, problem.start, None, tail, PAYOFF, -np.inf)
+        window = slice(first, latest + tail)
+        fits_there = tables.room[:, 0, window] > 0
         least = [
             int(price[there].min()) if there.any() else 0
-            for price, there in zip(tables.slot_price, fits_there, strict=True)
+            for price, there in zip(tables.slot_price[:, window], fits_there, strict=True)
         ]
         nowhere += not fits_there.any(axis=(1, 2)).all()
-        assert least_prices(tables).tolist() == least, f"seed {[seed, case]}"
+        assert least_prices(tables, job._replace(first=first, latest=latest)).tolist() == least, f"seed {[seed, case]}"
     assert 0 < nowhere < rounds(60)
+
+
+def test_no_schedule_ends_after_the_value_is_gone_and_none_that_wins_is_lost() -> None:
+    # One more slot of value, however little, may give a schedule; without it the slots beyond must not matter.
+    seed, changed = fresh_seed(), 0
+    for case in range(rounds(60)):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        full = answer(problem, 0.0)
+        end = problem.bid.arrival + len(problem.used)
+        for deadline in range(end - problem.bid.arrival):
+            short = replace(problem, bid=replace(problem.bid, utility=Ending(problem.bid.utility, deadline)))
+            found = answer(short, 0.0)
+            assert found is None or found.schedule.completion - problem.bid.arrival <= deadline, f"seed {[seed, case]}"
+            in_time = full is not None and full.schedule.completion - problem.bid.arrival <= deadline
+            changed += not in_time and found is not None
+            if in_time:
+                assert found == full, f"seed {[seed, case]}, deadline {deadline}"
+    assert changed
 
 
 def test_prices_may_be_given_as_a_function() -> None:

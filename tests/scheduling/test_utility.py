@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.utility import FORMS, Sigmoid, utility_from_json
+from scheduling.model.utility import FORMS, Linear, Sigmoid, Step, Utility, utility_from_json
 
 DOCUMENTS: list[Json] = [
     {"type": "constant", "v": 7},
@@ -115,5 +115,12 @@ def test_nonsense_is_refused_by_the_name_of_the_field(document: Json, field: str
 def test_the_curve_of_a_sigmoid_is_its_worth_in_every_slot_to_the_last_bit(steepness: float, target: float) -> None:
     for amplitude in (0.0, 1e-3, 123.4):
         utility = Sigmoid(amplitude, steepness, target)
+        for slots in (0, 1, 900):
+            assert utility.curve(slots).tolist() == [utility.at(elapsed) for elapsed in range(slots)]
+
+
+@pytest.mark.parametrize("whole", [Step(7.3, 4.5), Step(0.1, 0), Linear(9.7, 0.31), Linear(1e12, 1e11), Linear(3, 0)])
+def test_a_curve_computed_at_once_is_the_worth_in_every_slot_to_the_last_bit(whole: Utility) -> None:
+    for utility in (whole, whole.scaled(1 / 3)):
         for slots in (0, 1, 900):
             assert utility.curve(slots).tolist() == [utility.at(elapsed) for elapsed in range(slots)]

@@ -16,19 +16,20 @@ FAR = 1 << 60
 
 
 @inlined
-def cheapest_slots(tables: Tables) -> Ints:
-    """Return a lower bound of the price of each machine type in any slot, M numbers."""
+def cheapest_slots(tables: Tables, job: Job) -> Ints:
+    """Return a lower bound of the price of each machine type in any slot that the job may hold, M numbers."""
+    slots = range(job.first, job.latest + job.tail)
     workers = tables.cheap.shape[0]
     least = np.zeros(len(tables.demand), np.int64)
     for m in range(len(least)):
         lowest = FAR
         if m < workers:
-            for t in range(tables.room.shape[2]):
+            for t in slots:
                 if tables.lasts[m, 1, t] > t:
                     lowest = min(lowest, tables.cheap[m, 1, t + 1] - tables.cheap[m, 1, t])
         else:
             p = m - workers
-            for t in range(tables.room.shape[2]):
+            for t in slots:
                 if tables.ps_lasts[p, 1, t] > t:
                     lowest = min(lowest, tables.ps_cheap[p, 1, t + 1] - tables.ps_cheap[p, 1, t])
                 for hub in range(len(tables.hubs)):
@@ -41,19 +42,18 @@ def cheapest_slots(tables: Tables) -> Ints:
 @inlined
 def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order: Floats) -> None:
     """Write to `order` a rough upper bound of each option's score, from the least price of each machine type (M)."""
-    slots = tables.room.shape[2]
     for i in range(len(order)):
         w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
         held = options.duration[i] + job.tail
         cost = tables.quantum[w] * (options.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
-        order[i] = score(job, slots - held, job.first + options.duration[i], cost)
+        order[i] = score(job, job.latest - options.duration[i], job.first + options.duration[i], cost)
 
 
 @inlined
 def bound_option(tables: Tables, job: Job, options: Options, i: int, out: Floats) -> tuple[float, int]:
     """Write to `out` (T) upper bounds of the score for every start of one option; return the greatest and its start."""
     out[:] = WORST
-    last = tables.room.shape[2] - options.duration[i] - job.tail
+    last = job.latest - options.duration[i]
     k = pss_needed(tables, options, i)
     if k > 0:
         bound_small(tables, job, options, i, k, last, out)

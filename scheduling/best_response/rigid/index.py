@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 
-from scheduling.best_response.base import PAYOFF, PriceOf
+from scheduling.best_response.base import PAYOFF, RATIO, PriceOf
 from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.job import Job
@@ -222,12 +222,16 @@ class RigidIndex:
         usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
         earliest = start if first_start is None else first_start
         first = max(int(usable.min(initial=0)), bid.arrival - start, 0, earliest - start)
+        values = value_by_slot(bid, start, self.slots)
+        worth = np.flatnonzero(values > (0.0 if mode == RATIO else above))
+        latest = -1 if not len(worth) else int(worth[-1])
         return Job(
             usable=usable,
-            values=value_by_slot(bid, start, self.slots),
+            values=values,
             durations=durations(bid, most=most, slots=self.slots),
             first_ps=len(self.inventory.parameter_servers) if bid.architecture is Architecture.RING else 0,
             first=min(first, self.slots),
+            latest=min(latest, self.slots - tail),
             tail=tail,
             mode=mode,
             above=above,

@@ -25,6 +25,8 @@ class Job(NamedTuple):
     """The first PS type that the job may use."""
     first: int
     """First slot in which the job may start."""
+    latest: int
+    """Last slot of completion that leaves enough of the value and lies within the horizon; a later one cannot win."""
     tail: int
     """Slots held after completion."""
     mode: int
@@ -76,7 +78,7 @@ def list_options(tables: Tables, job: Job) -> Options:
         for w in range(workers):
             largest = greatest(tables.most[w])
             for p in range(pss):
-                shortest = slots - job.tail - job.first + 1
+                shortest = job.latest - job.first + 1
                 # A ring of one worker is never spread.
                 for n in range(2 if spread == 1 and is_ring(tables, job.first_ps + p) else 1, width):
                     if spread == 0 and n > largest:

@@ -55,7 +55,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
     size = len(options.number)
     order = np.empty(size)
-    rough_bounds(tables, job, options, cheapest_slots(tables), order)
+    rough_bounds(tables, job, options, cheapest_slots(tables, job), order)
     none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
     for i in range(size):
         keys[i] = tie_key(tables, options, i, job.first)  # of its earliest start: the least of the row
@@ -73,7 +73,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
             tried += 1
         bounded[seen] = i
         seen += 1
-    c = collect(tables, options, bounds, bounded[:seen], best)
+    c = collect(tables, job, options, bounds, bounded[:seen], best)
     best = exhaust(tables, job, options, c, best, scratch)
     if best.row < 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -112,11 +112,11 @@ def improve(tables: Tables, job: Job, options: Options, i: int, a: int, key: int
 
 
 @inlined
-def collect(tables: Tables, options: Options, bounds: Floats, bounded: Ints, best: Best) -> Candidates:
+def collect(tables: Tables, job: Job, options: Options, bounds: Floats, bounded: Ints, best: Best) -> Candidates:
     """Return every candidate of the bounded options that may beat the best so far."""
     size = 0
     for j in range(len(bounded)):
-        for a in range(bounds.shape[1]):
+        for a in range(job.first, job.latest):
             if may_win(bounds[j, a], tie_key(tables, options, bounded[j], a), best):
                 size += 1
     c = Candidates(
@@ -125,7 +125,7 @@ def collect(tables: Tables, options: Options, bounds: Floats, bounded: Ints, bes
     x = 0
     for j in range(len(bounded)):
         i = bounded[j]
-        for a in range(bounds.shape[1]):
+        for a in range(job.first, job.latest):
             key = tie_key(tables, options, i, a)
             if may_win(bounds[j, a], key, best):
                 c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], key, i, a
