@@ -6,17 +6,16 @@ team see the bids of the team; viewers submit none. Where bids need a team, user
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import connection
 from django.db.models import CharField, F, IntegerField, QuerySet, Value
 
 from accounts.errors import NotAllowed
 from accounts.models import ClusterTeams, Membership, Role
+from cluster.database.prepared import Prepared
 from cluster.models import Cluster
-from cluster.operators import ANYBODY, held_permissions, operates_nothing, remember
+from cluster.operators import held_permissions, operates_nothing, remember
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 
@@ -123,10 +122,7 @@ def _read(user: User | AnonymousUser) -> Rights:
     if user.pk is None or not user.is_active:
         restricted = ClusterTeams.objects.filter(is_restricted=True)
         return Rights(closed=frozenset(restricted.values_list("cluster__name", flat=True)))
-    sql, parameters = _query()
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [user.pk if value == ANYBODY else value for value in parameters])
-        rows = cursor.fetchall()
+    rows = _ROWS(user.pk)
     names = {kind: frozenset(row[3] for row in rows if row[0] == kind) for kind in (_OPERATED, _OPEN, _RESTRICTED)}
     found = next(((team, Role(role)) for kind, team, role, _ in rows if kind == _MEMBER), None)
     team, role = (None, None) if found is None else found
@@ -142,9 +138,8 @@ def _read(user: User | AnonymousUser) -> Rights:
     )
 
 
-@cache
-def _query() -> tuple[str, tuple[Any, ...]]:
-    """The rights of one user as SQL, in rows of kind, team, role and name of a cluster."""
+def _rows(user: int) -> "QuerySet[Any, tuple[str, int, str, str]]":
+    """Return the rights of one user in rows of kind, team, role and name of a cluster."""
 
     def rows(kind: str, found: "QuerySet[Any]", *, team: Any = None, role: Any = None, name: Any = None) -> Any:
         return found.order_by().values_list(
@@ -156,11 +151,14 @@ def _query() -> tuple[str, tuple[Any, ...]]:
 
     teams = ClusterTeams.objects
     parts = [
-        rows(_OPERATOR, held_permissions()),
-        rows(_MEMBER, Membership.objects.filter(user=ANYBODY), team="team_id", role="role"),
-        rows(_OPERATED, teams.filter(operated_by__memberships__user=ANYBODY), name="cluster__name"),
-        rows(_OPEN, teams.filter(teams__memberships__user=ANYBODY), name="cluster__name"),
+        rows(_OPERATOR, held_permissions(user)),
+        rows(_MEMBER, Membership.objects.filter(user=user), team="team_id", role="role"),
+        rows(_OPERATED, teams.filter(operated_by__memberships__user=user), name="cluster__name"),
+        rows(_OPEN, teams.filter(teams__memberships__user=user), name="cluster__name"),
         rows(_RESTRICTED, teams.filter(is_restricted=True), name="cluster__name"),
     ]
-    found: tuple[str, tuple[Any, ...]] = parts[0].union(*parts[1:], all=True).query.sql_with_params()
+    found: QuerySet[Any, tuple[str, int, str, str]] = parts[0].union(*parts[1:], all=True)
     return found
+
+
+_ROWS = Prepared(_rows, int)

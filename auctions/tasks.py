@@ -52,8 +52,9 @@ tracing.watch_tasks()
 def prepare_worker(sender: Any = None, **_: object) -> None:
     """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs.
 
-    A worker of certificates lets all processes go first: one took a core for a second, and bids waited. Those of plans
-    do not, since runs that they start measure times.
+    A worker of certificates lets all processes go first: one took a core for a second, and bids waited. A worker of
+    decisions leaves more to processes that answer requests. Those of plans leave nothing to others, since runs that
+    they start measure times.
     """
     if settings.EMBEDDED:
         return
@@ -63,6 +64,7 @@ def prepare_worker(sender: Any = None, **_: object) -> None:
         priority.give_way()
     if DECISIONS not in queues:
         return
+    priority.let_answers_pass()
     try:
         groups = warming.groups_of_open_markets()
     except DatabaseError as error:  # there are no tables yet: tasks load what they need

@@ -28,7 +28,6 @@ from auctions.api.filters import filtered
 from auctions.domain.bid_check import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
-from auctions.engine.markets import market_of
 from auctions.models import UNDECIDED, Bid, BidState
 from auctions.readings import publications, queues, schedules, visibility
 from auctions.state.market_snapshot import one_version
@@ -140,12 +139,14 @@ class Quotes(ApiView):
         operation_id="quote",
         examples=examples(BIDS),
     )
+    @one_version()
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
-        found = cluster_named(cluster)
+        market = market_named(cluster)
+        found = market.cluster
         quote = submission.quote(cluster=found, body=dict(request.data), bidder=user_of(request))
         if quote.stands_until is not None:
-            past = publications.standing_past(market_of(found), user_of(request))
+            past = publications.standing_past(market, user_of(request))
             quote = replace(quote, standing_wait=past.wait, standing_admitted_share=past.admitted_share)
         return Response(QuoteOut.write(quote, cluster=found))
 

@@ -18,10 +18,9 @@ from auctions.engine import intake, standing, team_credits
 from auctions.engine.bid_samples import sample_for
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
-from auctions.engine.markets import market_of
 from auctions.kernels import warming
 from auctions.models import Bid
-from auctions.state.market_snapshot import market_snapshot, one_version
+from auctions.state.market_snapshot import market_named, market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
 from scheduling.model.bid import Bid as CoreBid
@@ -98,6 +97,7 @@ def refusal(cluster: Cluster, owner: User) -> str:
     return _team_needed(cluster) if team is None and needs_team(cluster) else ""
 
 
+@one_version()
 def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
@@ -116,13 +116,18 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
-    market = market_of(cluster)
+    market = market_named(cluster.name)
+    if market is None:
+        raise NoMarket(f"The cluster {cluster.name} has no market.")
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
     warming.check_market(market.pk)
-    with one_version():
-        seen = market_snapshot(market)
-        shared = seen.book
+    seen = market_snapshot(market)
+    shared = seen.book
+    terms = intake.known_terms(cluster)
+    if terms is not None and terms.holds_for(seen.market):
+        resolved = terms.resolver(bidder=bidder)(body)
+    else:
         resolved = resolve(body, cluster, shared.snapshot, bidder=bidder)
     now = seen.moment.now
     membership = None if bidder is None else membership_of(bidder)

@@ -69,14 +69,21 @@ class Prepared(Generic[Row]):
 
 
 def _with_constants(sql: str, parameters: Sequence[object], *, arguments: Sequence[object]) -> tuple[str, list[object]]:
-    """Return a query in which texts that are no arguments are written out, and the parameters that are left.
+    """Return a query in which texts and whole numbers that are no arguments are written out, and the other parameters.
 
-    A plan that is kept for any parameter cannot use an index of the rows that have a certain value.
+    A plan that is kept for any parameter cannot use an index of the rows that have a certain value, and a parameter
+    that is compared with nothing would be taken for a text.
     """
-    stay = [value in arguments or not isinstance(value, str) or "\\" in value for value in parameters]
-    texts = ["%s" if kept else _quoted(str(value)) for kept, value in zip(stay, parameters, strict=True)]
+    stay = [value in arguments or not _can_be_written(value) for value in parameters]
+    texts = ["%s" if kept else _written(value) for kept, value in zip(stay, parameters, strict=True)]
     return sql.replace("%%", "%%%%") % tuple(texts), [v for kept, v in zip(stay, parameters, strict=True) if kept]
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''").replace("%", "%%") + "'"
+def _can_be_written(value: object) -> bool:
+    return type(value) is int or (isinstance(value, str) and "\\" not in value)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''").replace("%", "%%") + "'"
+    return str(value)

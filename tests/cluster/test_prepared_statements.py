@@ -82,5 +82,6 @@ def test_only_registered_queries_are_prepared() -> None:
 
 def test_constants_are_written_out_so_that_plans_know_them() -> None:
     found = prepared._with_constants("a = %s AND b LIKE 'c%%' AND d IN (%s, %s)", (7, "it's", "e"), arguments=["e"])
-    assert found == ("a = %s AND b LIKE 'c%%' AND d IN ('it''s', %s)", [7, "e"])
+    assert found == ("a = 7 AND b LIKE 'c%%' AND d IN ('it''s', %s)", ["e"])
+    assert prepared._with_constants("a = %s, %s", (7, True), arguments=[7]) == ("a = %s, %s", [7, True])
     assert prepared._with_constants("a = %s", ("\\",), arguments=[]) == ("a = %s", ["\\"])

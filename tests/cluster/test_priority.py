@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.priority import AUTOGROUP, NICENESS
+from cluster.priority import AUTOGROUP, NICENESS, NICENESS_OF_DECISIONS
 from tests.processes import ROOT, python_env, run_python
 
 SHOW = """
@@ -47,8 +47,13 @@ print(os.getpriority(os.PRIO_PROCESS, 0))
 """
 
 
-@pytest.mark.parametrize(("queues", "niceness"), [("", 0), ("celery,bounds", 0), ("plans", 0), ("bounds", NICENESS)])
-def test_a_worker_of_certificates_lets_others_go_first(tmp_path: Path, queues: str, niceness: int) -> None:
+@pytest.mark.parametrize(
+    ("queues", "niceness"),
+    [("", NICENESS_OF_DECISIONS), ("celery,bounds", NICENESS_OF_DECISIONS), ("plans", 0), ("bounds", NICENESS)],
+)
+def test_workers_of_decisions_let_answers_pass_and_those_of_certificates_all_others(
+    tmp_path: Path, queues: str, niceness: int
+) -> None:
     # Nobody answers at this address, and nobody is asked.
     env = python_env(tmp_path, REDIS_URL="redis://127.0.0.1:1/0", SHADOWPRICE_SECRET_KEY="only for this test")
     assert int(run_python("-c", WORKER, queues, env=env)) == max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
