@@ -1,7 +1,8 @@
 """Wait within a request until a worker has settled a row (`Prefer: wait`)."""
 
+from collections import Counter
 from collections.abc import Container
-from threading import BoundedSemaphore
+from threading import Lock
 from time import monotonic
 from typing import Final, Protocol
 
@@ -13,7 +14,11 @@ LONGEST_PAUSE_S: Final = 0.1
 MOST_WAITERS: Final = 32
 """Largest number of requests that wait at once in one process; each holds a thread and a database connection."""
 
-_seats = BoundedSemaphore(MOST_WAITERS)
+MOST_OF_ONE_USER: Final = MOST_WAITERS // 2
+
+_waiters = Counter[int]()
+"""Number of requests of each user that wait, by the user's key."""
+_guard = Lock()
 
 
 class Changing(Protocol):
@@ -26,20 +31,25 @@ class Changing(Protocol):
         ...
 
 
-def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) -> bool:
+def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str], user: int) -> bool:
     """Poll until its state is not in `waiting` or time is up; False if too many wait already, as `Prefer` allows.
 
-    Meanwhile no transaction is open, no lock is held, and the seat is released. The wait ends early if the server is
-    to stop.
+    `user` is the key of the user whose request waits. Meanwhile no transaction is open, no lock is held, and the seat
+    is released. The wait ends early if the server is to stop.
     """
     never_in_transaction("A decision")
-    if not _seats.acquire(blocking=False):
-        return False
+    with _guard:
+        if _waiters.total() >= MOST_WAITERS or _waiters[user] >= MOST_OF_ONE_USER:
+            return False
+        _waiters[user] += 1
     seats.leave()
     try:
         _look(row, seconds, waiting)
     finally:
-        _seats.release()
+        with _guard:
+            _waiters[user] -= 1
+            if not _waiters[user]:
+                del _waiters[user]
     return True
 
 

@@ -94,7 +94,7 @@ class Bids(ApiView):
             cluster_named(cluster)
             raise
         bid, found = made.bid, made.bid.market.cluster
-        waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
+        waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,), user=bid.owner_id)
         return submitted(
             BidOut.write(bid, cluster=found),
             status=202 if bid.state in UNDECIDED else 201 if made.created else 200,

@@ -54,7 +54,7 @@ def created_once(
     made = create_once(kind, user_of(request), key, lambda: submit(key))
     row, name, where = made.row, str(made.row).capitalize(), address(made.row)
     try:
-        waited = wait is not None and wait_until_settled(row, wait, waiting=OPEN)
+        waited = wait is not None and wait_until_settled(row, wait, waiting=OPEN, user=user_of(request).pk)
     except kind.DoesNotExist:
         raise Http404(f"{name} was deleted.") from None
     return submitted(

@@ -1,8 +1,9 @@
-import threading
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
@@ -71,13 +72,18 @@ def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
     assert time.monotonic() - began < 3
 
 
-def test_a_wait_that_finds_no_seat_is_not_applied(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.waiting._seats", threading.BoundedSemaphore(1))
-    with waiting._seats:
-        answer = post(api, BIDS, body(), Prefer="wait=30")
+@pytest.mark.parametrize(
+    ("own", "others", "waits"), [(0, 0, True), (15, 16, True), (16, 0, False), (0, 31, True), (0, 32, False)]
+)
+def test_a_user_waits_while_others_leave_room_and_has_half_of_it_at_most(
+    api: APIClient, alice: User, monkeypatch: pytest.MonkeyPatch, own: int, others: int, waits: bool
+) -> None:
+    waiters = Counter({alice.pk: own, -1: others})
+    monkeypatch.setattr("web.waiting._waiters", +waiters)
+    answer = post(api, BIDS, body(), Prefer="wait=0")
     assert answer.status_code == 202
-    assert not answer.has_header("Preference-Applied")
-    assert post(api, BIDS, body(), Prefer="wait=0")["Preference-Applied"] == "wait=0"
+    assert answer.has_header("Preference-Applied") == waits
+    assert +waiters == waiting._waiters
 
 
 FORMS: list[dict[str, Any]] = [
