@@ -187,7 +187,7 @@ def test_a_database_that_is_gone_is_503_everywhere_and_its_return_is_seen(web: W
     try:
         assert statuses(web, session, *PAGES, SUMMARY) == [503] * (len(PAGES) + 1)
         page = session.get(f"{web.address}/markets/{crowd.CLUSTER}/", timeout=60)
-        assert "The server is busy" in page.text
+        assert "The server cannot answer now" in page.text
         assert page.headers["Retry-After"] == "3"
     finally:
         web.postgres.restart(by=signal.SIGQUIT)
