@@ -29,6 +29,7 @@ from auctions.readings import clusters, market_readings, publications
 from auctions.readings.computation_limits import PASSWORDS
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.addresses import address_of
+from cluster.database.prepared import Prepared
 from cluster.models import Resource, Server
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Floats, Ints, Json
@@ -52,6 +53,8 @@ WINDOW: Final = [
     query("server", str, "Only this server."),
 ]
 CACHED: Final = {304: None}
+_SERVERS = Prepared(lambda cluster: Server.objects.filter(cluster=cluster).values_list("name"), int)
+_RESOURCES = Prepared(lambda cluster: Resource.objects.filter(cluster=cluster).order_by().values_list("pk"), int)
 
 
 class Tokens(ApiView):
@@ -212,12 +215,12 @@ def _column(array: Ints | Floats | None, length: int) -> list[Any]:
 
 def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]]:
     """Return first slot, last slot, whether the window was cut to fit a response, and the positions of the servers."""
-    servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
+    servers = [name for (name,) in _SERVERS(market.cluster_id)]
     wanted, wrong = request.query_params.get("server"), []
     if wanted is not None and wanted not in servers:
         wrong.append(InvalidField("server", f"expected a server of this cluster, got {shown(wanted)}"))
     chosen = [i for i, name in enumerate(servers) if wanted in (None, name)]
-    resources = Resource.objects.filter(cluster=market.cluster).count()
+    resources = len(_RESOURCES(market.cluster_id))
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
     now = market_snapshot(market).moment.now
     start, end = whole_number(request, "from_slot"), whole_number(request, "to_slot")

@@ -51,6 +51,15 @@ __all__ = [
 
 _CERTIFICATE = Prepared(lambda market: Certificate.objects.filter(market=market)[:1], int)
 _POLICY = Prepared(lambda pk: PolicyVersion.objects.filter(pk=pk), int)
+_OUTAGES = Prepared(
+    lambda cluster: (
+        Outage.objects.filter(server__cluster=cluster).order_by().values_list("server_id", "from_slot", "ended_slot")
+    ),
+    int,
+)
+_FIRST_ARRIVAL = Prepared(
+    lambda market: Bid.objects.filter(market=market).order_by("sequence").values_list("arrival_slot")[:1], int
+)
 
 
 @one_version()
@@ -162,8 +171,7 @@ def closed_slots(market: Market, snapshot: InventorySnapshot, *, start: int, end
     """Return whether each server takes no new work in each of the slots [start, end), T x S, because of an outage."""
     closed = np.zeros((end - start, len(snapshot.server_ids)), dtype=np.bool_)
     column = {key: i for i, key in enumerate(snapshot.server_ids)}
-    rows = Outage.objects.filter(server__cluster=market.cluster)
-    for server, first, last in rows.values_list("server_id", "from_slot", "ended_slot"):
+    for server, first, last in _OUTAGES(market.cluster_id):
         if server in column:
             closed[max(0, first - start) : None if last is None else max(0, last - start), column[server]] = True
     return closed
@@ -227,8 +235,8 @@ def welfare(market: Market) -> Welfare:
 
 
 def _window(market: Market, start: int, end: int) -> tuple[int, int]:
-    first = Bid.objects.filter(market=market).order_by("sequence").values_list("arrival_slot", flat=True).first()
-    start = max(start, market.slot if first is None else min(first, market.slot))
+    first = _FIRST_ARRIVAL.first(market.pk)
+    start = max(start, market.slot if first is None else min(*first, market.slot))
     return start, max(start, end)
 
 
