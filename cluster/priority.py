@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
 NICENESS: Final = 10
@@ -12,6 +13,8 @@ NICENESS_OF_DECISIONS: Final = 5
 """Beside one other process on a core, such a process has a quarter of it."""
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 """Linux shares the processors between sessions first, and the niceness of a session is here."""
+LONGEST_S: Final = 2.0
+"""Longest wait while sessions of other processes get their niceness, seconds."""
 
 
 def give_way() -> None:
@@ -41,4 +44,19 @@ def _be_nice(niceness: int) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))  # only root may have less
     if os.getsid(0) == os.getpid():  # others in this session may not wait
         with suppress(OSError):  # a kernel without these groups shares by processes
-            AUTOGROUP.write_text(str(niceness))
+            _be_nice_as_session(niceness)
+
+
+def _be_nice_as_session(niceness: int) -> None:
+    """Give the session this niceness, unless it has more already; raises OSError where that is not possible."""
+    present = [int(word) for word in AUTOGROUP.read_text().split()[-1:]]  # there is no word if groups are turned off
+    end = monotonic() + LONGEST_S
+    while True:
+        try:
+            AUTOGROUP.write_text(str(max([niceness, *present])))
+            return
+        except BlockingIOError:
+            # Processes that are not root's change one session of the machine in a tenth of a second.
+            if monotonic() > end:
+                raise
+            sleep(0.05)

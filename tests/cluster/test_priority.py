@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import priority
 from cluster.priority import AUTOGROUP, NICENESS, NICENESS_OF_DECISIONS
 from tests.processes import ROOT, python_env, run_python
 
@@ -37,6 +38,50 @@ def test_a_process_that_lets_others_go_first_already_stays_as_it_is() -> None:
     command = [sys.executable, "-c", f"import cluster.priority\n{become}{SHOW}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, start_new_session=True)
     assert int(done.stdout.split()[0]) == least
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="sessions have no niceness here")
+@pytest.mark.parametrize(("before", "after"), [(0, NICENESS_OF_DECISIONS), (19, 19)])
+def test_a_session_that_lets_others_go_first_already_stays_as_it_is(before: int, after: int) -> None:
+    code = f"""
+from cluster.priority import AUTOGROUP, _be_nice_as_session, let_answers_pass
+_be_nice_as_session({before})
+let_answers_pass()
+print(AUTOGROUP.read_text().split()[-1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert int(done.stdout) == after
+
+
+class Busy:
+    """The niceness of a session, which the system refuses to change a few times."""
+
+    def __init__(self, *, refusals: float, text: str = "/autogroup-1 nice 0") -> None:
+        self.refusals, self.text = refusals, text
+
+    def read_text(self) -> str:
+        return self.text
+
+    def write_text(self, text: str) -> None:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise BlockingIOError
+        self.text = text
+
+
+def test_a_session_that_begins_while_others_do_gets_its_niceness_a_little_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for busy in (Busy(refusals=2), Busy(refusals=1, text="")):
+        monkeypatch.setattr(priority, "AUTOGROUP", busy)
+        priority._be_nice_as_session(5)
+        assert busy.text == "5"
+    monkeypatch.setattr(priority, "AUTOGROUP", Busy(refusals=float("inf")))
+    monkeypatch.setattr(priority, "LONGEST_S", 0.0)
+    with pytest.raises(BlockingIOError):
+        priority._be_nice_as_session(5)
 
 
 WORKER = """
