@@ -53,8 +53,8 @@ def prepare_worker(sender: Any = None, **_: object) -> None:
     """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs.
 
     A worker of certificates lets all processes go first: one took a core for a second, and bids waited. A worker of
-    decisions leaves more to processes that answer requests. Those of plans leave nothing to others, since runs that
-    they start measure times.
+    decisions leaves more to processes that answer requests. Those of plans alone leave nothing to others, since runs
+    that they start measure times.
     """
     if settings.EMBEDDED:
         return

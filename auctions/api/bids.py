@@ -142,9 +142,9 @@ class Quotes(ApiView):
     @one_version()
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
-        market = market_named(cluster)
+        body, market = dict(request.data), market_named(cluster)
         found = market.cluster
-        quote = submission.quote(cluster=found, body=dict(request.data), bidder=user_of(request))
+        quote = submission.quote(cluster=found, body=body, bidder=user_of(request))
         if quote.stands_until is not None:
             past = publications.standing_past(market, user_of(request))
             quote = replace(quote, standing_wait=past.wait, standing_admitted_share=past.admitted_share)

@@ -75,11 +75,7 @@ class Terms:
     needs_team: bool = False
     """Whether each bid has to be of a team."""
 
-    def holds_for(self, market: Market) -> bool:
-        """Return whether these are the terms of a market as it was read."""
-        return _versions(market) == self.versions
-
-    def resolver(self, *, bidder: User | None) -> Callable[[Json], Json]:
+    def resolver(self, *, bidder: User) -> Callable[[Json], Json]:
         """Return the function that checks a body and fills in its model."""
         return resolver(self.cluster, self.snapshot, self.policy, bidder=bidder, profiles=self.profiles)
 
@@ -265,7 +261,7 @@ def _answer(request: Request, held: Market, known: Keys, moment: MarketTime, wai
             return matched
         if not held.is_open:
             return MarketClosed(f"The market of {request.terms.cluster.name} takes no bids.")
-        if not request.terms.holds_for(held):
+        if _versions(held) != request.terms.versions:
             return Stale()
         bids = [_bid(held, request, offer, moment) for offer in offers]
         waiting.add(owner.pk, request.team, len(bids))

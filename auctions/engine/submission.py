@@ -18,6 +18,7 @@ from auctions.engine import intake, standing, team_credits
 from auctions.engine.bid_samples import sample_for
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
+from auctions.engine.markets import market_of
 from auctions.kernels import warming
 from auctions.models import Bid
 from auctions.state.market_snapshot import market_named, market_snapshot, one_version
@@ -116,19 +117,13 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
-    market = market_named(cluster.name)
-    if market is None:
-        raise NoMarket(f"The cluster {cluster.name} has no market.")
+    market = market_named(cluster.name) or market_of(cluster)
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
     warming.check_market(market.pk)
     seen = market_snapshot(market)
     shared = seen.book
-    terms = intake.known_terms(cluster)
-    if terms is not None and terms.holds_for(seen.market):
-        resolved = terms.resolver(bidder=bidder)(body)
-    else:
-        resolved = resolve(body, cluster, shared.snapshot, bidder=bidder)
+    resolved = resolve(body, cluster, shared.snapshot, type(shared.policy), bidder=bidder)
     now = seen.moment.now
     membership = None if bidder is None else membership_of(bidder)
     left = None if membership is None else team_credits.left_at(membership.team_id, seen.moment.wall)
