@@ -17,6 +17,7 @@ from tests.conftest import missing
 from tests.execution.benches import LIVES, Bench
 from tests.execution.leftovers import adopted
 from tests.execution.test_engines import TRAP
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -37,10 +38,18 @@ def bench(configuration: Path, tmp_path: Path) -> Iterator[Bench]:
         for key, seen in bench.engine.list().items():
             if seen.phase in LIVES:
                 bench.engine.kill(key)
-        for pid in bench.left():  # what watches a job waits for ever for a daemon that was killed
-            assert Path(f"/proc/{pid}/comm").read_text() == "slurmstepd\n"
+        # What watches a job waits for ever for a daemon that was killed; shims end by themselves.
+        wait_until(lambda: all(map(watches_a_job, bench.left())), what="end of the shims", seconds=5, every=0.02)
+        for pid in bench.left():
             os.kill(pid, signal.SIGKILL)
         bench.assert_nothing_is_left()
+
+
+def watches_a_job(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text() == "slurmstepd\n"
+    except OSError:  # it has ended
+        return False
 
 
 def ask(configuration: Path, *command: str) -> str:
