@@ -143,12 +143,11 @@ class Quotes(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """The decision that this bid would get now. It binds nobody and changes nothing."""
         body, market = dict(request.data), market_named(cluster)
-        found = market.cluster
-        quote = submission.quote(cluster=found, body=body, bidder=user_of(request))
+        quote = submission.quote(market=market, body=body, bidder=user_of(request))
         if quote.stands_until is not None:
             past = publications.standing_past(market, user_of(request))
             quote = replace(quote, standing_wait=past.wait, standing_admitted_share=past.admitted_share)
-        return Response(QuoteOut.write(quote, cluster=found))
+        return Response(QuoteOut.write(quote, cluster=market.cluster))
 
 
 class OneBid(ApiView):

@@ -18,10 +18,9 @@ from auctions.engine import intake, standing, team_credits
 from auctions.engine.bid_samples import sample_for
 from auctions.engine.decide import decide
 from auctions.engine.intake import Offer, Request, Submitted
-from auctions.engine.markets import market_of
 from auctions.kernels import warming
-from auctions.models import Bid
-from auctions.state.market_snapshot import market_named, market_snapshot, one_version
+from auctions.models import Bid, Market
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
 from scheduling.model.bid import Bid as CoreBid
@@ -99,7 +98,7 @@ def refusal(cluster: Cluster, owner: User) -> str:
 
 
 @one_version()
-def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
+def quote(*, market: Market, body: Json, bidder: User | None = None) -> Quote:
     """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
     What a worker does when it processes a slot that has begun is not foreseen: a drained server may leave service, and
@@ -110,18 +109,18 @@ def quote(*, cluster: Cluster, body: Json, bidder: User | None = None) -> Quote:
     ------
     CannotDecide
         If the policy fails on this bid.
-    NoMarket, MarketClosed
-        If there is nowhere to bid.
+    MarketClosed
+        If the market takes no bids.
     NotReady
         While the kernels of the market's policy are being compiled.
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
-    market = market_named(cluster.name) or market_of(cluster)
-    if not market.is_open:
+    seen = market_snapshot(market)
+    cluster = seen.market.cluster
+    if not seen.market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
     warming.check_market(market.pk)
-    seen = market_snapshot(market)
     shared = seen.book
     resolved = resolve(body, cluster, shared.snapshot, type(shared.policy), bidder=bidder)
     now = seen.moment.now

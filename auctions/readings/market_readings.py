@@ -236,7 +236,7 @@ def welfare(market: Market) -> Welfare:
 
 def _window(market: Market, start: int, end: int) -> tuple[int, int]:
     first = _FIRST_ARRIVAL.first(market.pk)
-    start = max(start, market.slot if first is None else min(*first, market.slot))
+    start = max(start, market.slot if first is None else min(first[0], market.slot))
     return start, max(start, end)
 
 

@@ -65,11 +65,8 @@ def in_one_version() -> bool:
 
 def market_named(name: str) -> Market | None:
     """Return the market of the cluster of that name, None if there is none; in `one_version()`, its snapshot's row."""
-    known = _snapshots.get()
-    for seen in (known or {}).values():
-        if seen.market.cluster.name == name:
-            return seen.market
     found = _NAMED.first(name)
+    known = _snapshots.get()
     if found is None or known is None:
         return found
     if found.pk not in known:

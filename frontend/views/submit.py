@@ -74,7 +74,7 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:
-    answer, line = quote(cluster=market.cluster, body=body, bidder=viewer), timeline_of(market)
+    answer, line = quote(market=market, body=body, bidder=viewer), timeline_of(market)
     past = None if answer.stands_until is None else publications.standing_past(market, viewer)
     share = "" if past is None or past.admitted_share is None else f"{past.admitted_share:.0%}".replace("%", " %")
     decision = answer.decision

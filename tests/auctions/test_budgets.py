@@ -107,7 +107,7 @@ def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -
 
 def price_of_one(market: Market) -> float:
     """What the next bid would pay."""
-    return quote(cluster=market.cluster, body=body()).decision.payment
+    return quote(market=market, body=body()).decision.payment
 
 
 def sums(team: Team) -> dict[str, float]:
@@ -266,10 +266,10 @@ def test_a_standing_bid_is_admitted_when_its_team_can_pay_and_not_before(team: T
 @pytest.mark.usefixtures("moment")
 def test_a_quote_says_what_a_decision_would(market: Market, team: Team, bella: User, alice: User) -> None:
     limit(team, 0.001)
-    offered = quote(cluster=market.cluster, body=body(), bidder=bella).decision
+    offered = quote(market=market, body=body(), bidder=bella).decision
     assert offered.reason == Reason.OVER_BUDGET
     assert offered.to_json() | {"bid_id": "1"} == parse(decided(market, bella).decision.receipt)
-    assert quote(cluster=market.cluster, body=body(), bidder=alice).decision.admitted
+    assert quote(market=market, body=body(), bidder=alice).decision.admitted
     assert not BudgetPeriod.objects.exclude(team=team).exists()
 
 

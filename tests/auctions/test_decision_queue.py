@@ -210,7 +210,7 @@ def test_a_quote_is_the_later_decision(market: Market, alice: User) -> None:
     for _ in range(5):
         submit(market, alice, 80.0, epochs=3)
     decision_queue.process_pending(market.pk)
-    offered = quote(cluster=market.cluster, body=body(90.0, epochs=2))
+    offered = quote(market=market, body=body(90.0, epochs=2))
     bid = submit(market, alice, 90.0, epochs=2)
     decision_queue.process_pending(market.pk)
     record = DecisionRecord.objects.get(bid=bid)

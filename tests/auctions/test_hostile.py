@@ -71,7 +71,7 @@ def test_a_closed_market_decides_what_waits_and_takes_no_more(market: Market, al
     with pytest.raises(MarketClosed):
         submit(market, alice)
     with pytest.raises(MarketClosed):
-        quote(cluster=market.cluster, body=body())
+        quote(market=market, body=body())
 
 
 @pytest.mark.thorough

@@ -139,7 +139,7 @@ class MarketMachine(RuleBasedStateMachine):
         pass_slots(self.market.pk)
         sent = self.offer(value, epochs, {"form": "constant"})
         with suppress(CannotDecide):
-            offered = quote(cluster=self.market.cluster, body=sent, bidder=self.bidder)
+            offered = quote(market=self.market, body=sent, bidder=self.bidder)
         bid = submit_bid(cluster=self.market.cluster, owner=self.bidder, body=sent).bid
         decision_queue.process_pending(self.market.pk)
         record = DecisionRecord.objects.filter(bid=bid).first()

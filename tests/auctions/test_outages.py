@@ -166,7 +166,7 @@ def test_what_a_cancelled_job_gives_back_on_a_drained_server_is_not_sold_again(p
     market = paid.market
     drain_server(server(market, "edge-0"), reason="", by=None)
     cancel_job(paid.bid)
-    offered = quote(cluster=market.cluster, body=body(900.0, upload_delay_s={"cloud": 10 * SLOT_S}))
+    offered = quote(market=market, body=body(900.0, upload_delay_s={"cloud": 10 * SLOT_S}))
     placements = () if offered.decision.schedule is None else offered.decision.schedule.placements
     assert all(p.server != 0 for p in placements)
 

@@ -101,7 +101,7 @@ def test_what_has_no_place_within_the_horizon_waits_in_line_and_can_be_cancelled
     jobs = [send(planned, alice, 1.0, epochs=6) for _ in range(3)]
     assert window(jobs[2]) == (BidState.PLANNED, None, None)
     assert summary(planned).in_line == 1
-    offered = quote(cluster=planned.cluster, body={"model": "ResNet-50", "epochs": 6, "weight": 1, **SOLE})
+    offered = quote(market=planned, body={"model": "ResNet-50", "epochs": 6, "weight": 1, **SOLE})
     assert (offered.decision.admitted, offered.decision.schedule) == (True, None)
     with pytest.raises(WrongState):
         withdraw_bid(jobs[2])

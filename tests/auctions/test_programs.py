@@ -57,7 +57,7 @@ def test_it_is_refused_where_nobody_runs_jobs(market: Market, alice: User, monke
     monkeypatch.setattr(programs, "_checks", [])
     assert refused(market.cluster, alice, PROGRAM) == {"program": programs.NOT_RUN}
     with pytest.raises(InvalidField) as error:
-        quote(cluster=market.cluster, body=body(program=PROGRAM))
+        quote(market=market, body=body(program=PROGRAM))
     assert error.value.field == "program"
     monkeypatch.setattr(programs, "_checks", [train_only])
     other = make_market(make_cluster("office")).cluster
@@ -84,7 +84,7 @@ def test_it_changes_no_decision(running: Market, alice: User, monkeypatch: pytes
         bid.refresh_from_db()
     assert named.decision.receipt == bare.decision.receipt
     assert named.core_bid == bare.core_bid
-    one, two = (quote(cluster=running.cluster, body=sent).decision for sent in (body(), body(program=PROGRAM)))
+    one, two = (quote(market=running, body=sent).decision for sent in (body(), body(program=PROGRAM)))
     assert one == two
 
 

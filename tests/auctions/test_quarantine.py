@@ -281,7 +281,7 @@ def test_a_decision_that_cannot_be_stored_quarantines_its_bid(
 def test_a_quote_of_such_a_bid_says_that_it_cannot_be_decided_and_no_more(faulty: Market) -> None:
     body = {"model": "ResNet-50", "epochs": 1, "utility": {"form": "constant", "value": UNLUCKY}}
     with pytest.raises(CannotDecide) as raised:
-        quote(cluster=faulty.cluster, body=body)
+        quote(market=faulty, body=body)
     assert "unlucky" not in str(raised.value)
 
 

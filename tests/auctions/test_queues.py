@@ -198,7 +198,7 @@ def test_another_policy_waits_until_queues_are_empty(queued: Market, alice: User
 def test_a_quote_says_what_a_bid_would_get_and_changes_nothing(queued: Market, alice: User) -> None:
     set_time(queued, 10.0)
     send(queued, alice, epochs=9)
-    offered = quote(cluster=queued.cluster, body={"model": "ResNet-50", "epochs": 2})
+    offered = quote(market=queued, body={"model": "ResNet-50", "epochs": 2})
     assert offered.decision.admitted
     assert not Preemption.objects.exists()
     assert offered.decision.schedule is not None

@@ -221,7 +221,7 @@ class World:
             "flow": lambda: market_readings.flow(market),
             "bars": lambda: market_readings.bars(market, start=-100, end=1000, viewer=self.alice),
             "machines": lambda: market_readings.machines(bid),
-            "quote": lambda: quote(cluster=market.cluster, body=self.offer_quoted()).decision,
+            "quote": lambda: quote(market=market, body=self.offer_quoted()).decision,
             **{address: partial(_answer, client, address) for address in addresses},
         }
 

@@ -113,7 +113,7 @@ def test_a_standing_bid_says_when_it_is_tried_and_which_value_would_be_admitted_
     left = bid.body["utility"]["deadline_s"] - 5 * SLOT_S
     for value, admitted in ((seen.least_value, True), (seen.least_value - 2 * CENT, False)):
         step = {"form": "step", "deadline_s": left, "value": value}
-        quoted = quote(cluster=market.cluster, body={**bid.body, "utility": step}, bidder=alice)
+        quoted = quote(market=market, body={**bid.body, "utility": step}, bidder=alice)
         assert quoted.decision.admitted is admitted
     withdraw_bid(bid)
     seen = standing_of(bid)

@@ -181,8 +181,8 @@ def test_a_replay_gives_every_byte_again_and_a_quote_changes_nothing(db: None, a
     market = open_limited(20.0, 8.0)
     set_time(market, 10.0)
     body = {"model": "ResNet-50", "epochs": 3, "chunk_mb": 4}
-    offered = quote(cluster=market.cluster, body=body).decision
-    assert offered == quote(cluster=market.cluster, body=body).decision
+    offered = quote(market=market, body=body).decision
+    assert offered == quote(market=market, body=body).decision
     for epochs in (3, 5, 2, 8):
         send(market, alice, epochs=epochs, chunk_mb=4)
     change_policy(market, name="preemptive", parameters={"cloud": "edge"}, by=None)

@@ -107,7 +107,7 @@ def test_a_wrong_field_is_named_and_nothing_stored(
         submit_bid(cluster=market.cluster, owner=alice, body=body() | changes)
     assert error.value.field == field
     with pytest.raises(InvalidField):
-        quote(cluster=market.cluster, body=body() | changes)
+        quote(market=market, body=body() | changes)
     assert (Bid.objects.count(), Event.objects.count()) == (0, events)
 
 
@@ -116,7 +116,7 @@ def test_a_quote_changes_nothing(market: Market, alice: User) -> None:
     decision_queue.process_pending(market.pk)
     market.refresh_from_db()
     before = (market.version, Event.objects.count(), Bid.objects.count())
-    assert quote(cluster=market.cluster, body=body()).decision.admitted
+    assert quote(market=market, body=body()).decision.admitted
     market.refresh_from_db()
     assert (market.version, Event.objects.count(), Bid.objects.count()) == before
 

@@ -31,28 +31,28 @@ def shared(market: Market) -> SharedBook:
 
 def test_a_quote_is_the_same_with_tables_and_without(market: Market, alice: User) -> None:
     for step, value in enumerate((100.0, 3.0, 400.0, 90.0, 1e6)):
-        offered = quote(cluster=market.cluster, body=body(value)).decision
+        offered = quote(market=market, body=body(value)).decision
         with shared(market).trial() as trial:
             assert INDEX in trial.ledger.tables, "those of the quote"
         book.forget()
-        assert quote(cluster=market.cluster, body=body(value)).decision == offered
+        assert quote(market=market, body=body(value)).decision == offered
         submit(market, alice, value)
         decision_queue.process_pending(market.pk)
         set_time(market, step * SLOT_S)
 
 
 def test_one_trial_at_a_time_has_the_tables_and_none_after_an_error_or_for_other_servers(market: Market) -> None:
-    quote(cluster=market.cluster, body=body())
+    quote(market=market, body=body())
     known = shared(market)
     with known.trial() as first, known.trial() as second:
         assert INDEX in first.ledger.tables
         assert not second.ledger.tables
-        quote(cluster=market.cluster, body=body())
+        quote(market=market, body=body())
     with pytest.raises(ZeroDivisionError), known.trial():
         raise ZeroDivisionError
     with known.trial() as after:
         assert not after.ledger.tables
-    quote(cluster=market.cluster, body=body())
+    quote(market=market, body=body())
     servers = shared(make_market(make_cluster("other"))).snapshot.inventory
     known._tables[0] = (servers, known._tables[0][1])
     with known.trial() as other:

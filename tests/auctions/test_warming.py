@@ -103,10 +103,10 @@ def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPat
 def test_each_market_waits_for_its_own_kernels_alone(queued: Market, market: Market, start: Start) -> None:
     start(kernels.RIGID, kernels.QUEUES, done=("queues",))
     wait_until(lambda: warming.prepare(queued.pk))
-    assert quote(cluster=queued.cluster, body=queued_body()).decision.admitted
+    assert quote(market=queued, body=queued_body()).decision.admitted
     assert not warming.prepare(market.pk)
     with pytest.raises(NotReady, match="compiling the kernels of DPS; ask again in a few seconds"):
-        quote(cluster=market.cluster, body=body())
+        quote(market=market, body=body())
 
 
 def test_a_sweep_decides_what_it_can_and_the_rest_later(

@@ -285,7 +285,7 @@ class History:
 
     def _ask_for_quote(self) -> None:
         offer = self._body()
-        result = self._on_web(lambda: quote(cluster=self.cluster, body=offer))
+        result = self._on_web(lambda: quote(market=self.market, body=offer))
         unlucky = offer.get("weight", offer.get("utility", {}).get("value")) == UNLUCKY
         assert unlucky or not isinstance(result, CannotDecide), result
 
