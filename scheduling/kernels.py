@@ -11,7 +11,9 @@ from scheduling.batch import planner
 from scheduling.best_response.divided import terms as divided
 from scheduling.best_response.elastic import kernel as elastic
 from scheduling.best_response.rigid import kernel as rigid
+from scheduling.competition import kernel as competition
 from scheduling.policies.base import Policy
+from scheduling.policies.competition import Competition
 from scheduling.policies.completions import Completions
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
@@ -43,9 +45,12 @@ ELASTIC: Final = Group("elastic", elastic.warm_up)
 PLANNER: Final = Group("planner", planner.warm_up)
 QUEUES: Final = Group("queues", queues.warm_up)
 FLUID: Final = Group("fluid", fluid_prices.warm_up)
+COMPETITION: Final = Group("competition", competition.warm_up)
 BOUNDS: Final = Group("bounds", divided.warm_up)
 SPLIT_LEARNING: Final = Group("split-learning", split_learning.warm_up)
-GROUPS: Final = {group.name: group for group in (RIGID, ELASTIC, PLANNER, QUEUES, FLUID, BOUNDS, SPLIT_LEARNING)}
+GROUPS: Final = {
+    group.name: group for group in (RIGID, ELASTIC, PLANNER, COMPETITION, QUEUES, FLUID, BOUNDS, SPLIT_LEARNING)
+}
 
 
 _warm: set[Group] = set()
@@ -67,6 +72,8 @@ def needed_by(policy: Policy) -> tuple[Group, ...]:
             return (RIGID, FLUID) if price == "fluid" else (RIGID,)
         case Oasis(price=price):
             return (ELASTIC, FLUID) if price == "fluid" else (ELASTIC,)
+        case Competition():
+            return (PLANNER, COMPETITION, BOUNDS)
         case Completions():
             return (PLANNER, BOUNDS)
         case WeightedCompletion(lambda_=base):

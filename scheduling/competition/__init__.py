@@ -1,0 +1,1 @@
+"""Bids that compete for the machines of now: who starts, and what a start costs the others."""
