@@ -7,9 +7,9 @@ deadline, of the work, of the most workers and of the upload delay. A statement 
 promised slot. A statement of less work than the job has, or of less delay, is promised nothing that the job can use, so
 it is not looked at.
 
-**A sequence of tries** (`--sequences`), under DPS and `completions` with standing bids. In each world every fourth
-bidder in turn, and nobody else, states its value times a factor from its arrival on, and the world runs to its end.
-*best* is the best of the factors for each bidder, which only a bidder who knows what will come can choose.
+**A sequence of tries** (`--sequences`), under DPS, `completions` and `competition` with standing bids. In each world
+every fourth bidder in turn, and nobody else, states its value times a factor from its arrival on, and the world runs to
+its end. *best* is the best of the factors for each bidder, which only a bidder who knows what will come can choose.
 """
 
 import argparse
@@ -33,15 +33,16 @@ from scheduling.model.utility import Constant, Step, Utility
 from scheduling.policies.base import Policy
 from scheduling.policies.completions import Completions
 from scheduling.policies.simulation import Simulation
-from scheduling.policies.standing import StandingRule
+from scheduling.policies.standing import StandingRule, rule_for
 from scheduling.registry import make_policy
 from studies.workloads.generated import dps
 
-FACTORS = (0.1, 0.25, 0.5, 0.75, 0.9)
-"""Stated values over the true one, in sequences."""
+LESS = (0.1, 0.25, 0.5, 0.75, 0.9)
+MORE = (1.5, 2.0, 5.0)
+FACTORS = {"dps": LESS, "completions": LESS, "competition": (*LESS, *MORE)}
+"""Stated values over the true one, in sequences. Where bids compete, who states more may start sooner."""
 EVERY = 4
 """Every this many bidders, one is looked at."""
-POLICIES = ("dps", "completions")
 
 
 @dataclass(frozen=True)
@@ -194,11 +195,11 @@ def sequences(drawn: Sequence[World]) -> Iterator[str]:
     """Yield a table of what an understated value gains in the end."""
     yield "| policy | stated / true value | bidders | gain | lose | mean gain / mean payoff | most, of the value |"
     yield "|" + " --- |" * 7
-    for name in POLICIES:
+    for name, factors in FACTORS.items():
         gain, truth, value = (
             np.concatenate(parts) for parts in zip(*(understated(name, w) for w in drawn), strict=True)
         )
-        rows = {f"{factor:g}": gain[:, column] for column, factor in enumerate(FACTORS)}
+        rows = {f"{factor:g}": gain[:, column] for column, factor in enumerate(factors)}
         rows["best"] = np.maximum(0.0, gain.max(axis=1))
         for stated, column in rows.items():
             yield (
@@ -214,18 +215,16 @@ def understated(name: str, world: World) -> tuple[Floats, Floats, Floats]:
     base = _run(name, world)
     truth = np.array([_final(base, world, number) for number in chosen])
     lies = [
-        [_final(_run(name, world, liar=number, factor=factor), world, number) for factor in FACTORS]
+        [_final(_run(name, world, liar=number, factor=factor), world, number) for factor in FACTORS[name]]
         for number in chosen
     ]
     return np.array(lies) - truth[:, np.newaxis], truth, np.array([world.bids[n].utility.value for n in chosen])
 
 
 def _run(name: str, world: World, *, liar: int | None = None, factor: float = 1.0) -> Simulation:
-    run = Simulation(
-        make_policy(name, {}),
-        RunningBook(Ledger(world.inventory, start=0, slots=world.horizon)),
-        rule=StandingRule(),
-    )
+    policy = make_policy(name, {})
+    book = RunningBook(Ledger(world.inventory, start=0, slots=world.horizon))
+    run = Simulation(policy, book, rule=rule_for(policy))
     for number, bid in enumerate(world.bids):
         run.advance(bid.arrival)
         run.arrive(_with(bid, bid.utility.scaled(factor)) if number == liar else bid)

@@ -17,6 +17,7 @@ from scheduling.policies.baselines.rrh import Rrh
 from scheduling.policies.baselines.srtf import Srtf
 from scheduling.policies.baselines.tiresias import Tiresias
 from scheduling.policies.baselines.tiresias_l import TiresiasL
+from scheduling.policies.competition import Competition
 from scheduling.policies.completions import Completions
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
@@ -27,6 +28,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,
     "oasis": Oasis,
     "completions": Completions,
+    "competition": Competition,
     "weighted_completion": WeightedCompletion,
     "fifo": Fifo,
     "drf": Drf,

@@ -61,8 +61,8 @@ class RunningBook:
         """The first slot that can still be used."""
         return self.ledger.start
 
-    def view(self) -> Book:
-        """Return the read-only view that a policy decides on."""
+    def view(self, competitors: tuple[Bid, ...] = ()) -> Book:
+        """Return the read-only view that a policy decides on; `competitors` are bids that stand, if it reads them."""
         if self._offer_history is None:
             self._offer_history = OfferHistory(
                 self.history, self.offers, resources=len(self.ledger.inventory.resources)
@@ -78,6 +78,7 @@ class RunningBook:
             slots=slots,
             standalone_values=standalone_values,
             owners=owners,
+            competitors=competitors,
             line=self._index.line(),
         )
 

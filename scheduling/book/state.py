@@ -113,6 +113,9 @@ class Book:
     needed."""
     owners: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Owner number of each bid of `history`, N numbers; empty means `NOBODY` for all."""
+    competitors: tuple[Bid, ...] = ()
+    """Bids that stand, in order of arrival, for policies that compare them; the one that is decided may be among them.
+    """
     line: tuple[Job, ...] | None = None
     """Jobs that may be moved and hold nothing from now on, by arrival, then admission; None if not known."""
 

@@ -44,6 +44,8 @@ class Policy(Protocol):
     """True if it plans jobs so that slots of completion that were promised earlier are kept."""
     queues: bool
     """True if chunks wait in the queues of shared workers; False if machines are reserved for slots."""
+    competes: bool
+    """True if it reads `Book.competitors`: the bids that stand compete, and each is decided in view of all of them."""
     pause: int
     """Slots without work whenever the set of a job's machines changes."""
 
@@ -113,6 +115,7 @@ class PolicyBase:
     binding = False
     keeps_slots = False
     queues = False
+    competes = False
     pause = 0
 
     def __post_init__(self) -> None:

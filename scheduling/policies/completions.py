@@ -12,11 +12,9 @@ import numpy as np
 
 from scheduling.batch.consumption import consumption_of
 from scheduling.batch.planner import plan_alone
-from scheduling.best_response.divided.terms import DividedTerms
-from scheduling.book.state import Book, Cause
-from scheduling.model.bid import Architecture, Bid
-from scheduling.model.decision import CounterOffer, Decision, Move, Reason
-from scheduling.model.inventory import Inventory
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import CounterOffer, Decision, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats
@@ -24,13 +22,14 @@ from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Grant
 from scheduling.policies.learned_prices import LearnedPricePolicy, with_default
 from scheduling.policies.posted_price import CENT, SMALLEST_MONEY, with_value
-from scheduling.policies.promises import Kept, Offer, Promises, breaks
+from scheduling.policies.promised_slots import PromisedSlots
+from scheduling.policies.promises import Kept, Offer, Promises
 from scheduling.pricing.quantile import scarcity_of_roles
 from scheduling.pricing.rule import PriceRule
 
 
 @dataclass(frozen=True)
-class Completions(LearnedPricePolicy):
+class Completions(PromisedSlots, LearnedPricePolicy):
     """Posted prices of completions; jobs run in order of their promised slots, and later ones are stopped for them."""
 
     price: str = parameter("quantile", "quantile: a reserve price from quantiles of past bids.", choices=("quantile",))
@@ -50,23 +49,11 @@ class Completions(LearnedPricePolicy):
 
     name = "completions"
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"
-    architectures = frozenset(Architecture)
-    binding = False
-    keeps_slots = True
-
-    @property
-    def exact(self) -> bool:
-        """Whether the granted schedule is optimal for the bid: its promise is, up to `later`, and its machines move."""
-        return False
 
     @property
     def price_rule(self) -> PriceRule:
         """The rule of quantile prices."""
         return self.quantile_rule(scarcity_of_roles, initial_for_all=False)
-
-    def promises(self, book: Book) -> Promises:
-        """Return the jobs of a book that may be moved, with the posted prices."""
-        return Promises(book, self, self.restart)
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Promise the bid a slot of nearly its greatest payoff, or reject it if no payoff above 0 can be promised."""
@@ -154,37 +141,10 @@ class Completions(LearnedPricePolicy):
         found = None if first is None else self._promised(bid, offer, first, promises)
         return None if found is None else (alone, offer, found)
 
-    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Plan jobs that do not run again, in order of their promises, when something ended or changed.
-
-        A plan that would break a promise that is kept now is not made. If servers or the policy changed, jobs that run
-        may be stopped for those without machines, and jobs whose promises cannot be kept get no plan. At other times
-        jobs without machines are planned as early as possible, even if that is too late.
-        """
-        if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
-            return ()
-        promises = self.promises(book)
-        without = any(job.completion is None for job in promises.waiting)
-        if not promises.waiting or (cause is Cause.SLOT and not without):
-            return ()
-        if cause is Cause.CHANGED:
-            return promises.moves(promises.saved())
-        placed = promises.place(promises.waiting)
-        broken = any(job.completion is not None and breaks(job, placed) for job in promises.waiting)
-        if broken and without:
-            placed = promises.place([job for job in promises.waiting if job.completion is None])
-        elif broken:
-            return ()
-        return promises.moves(placed)
-
     def prices(self, book: Book) -> Floats:
         """Return the posted price of a unit-slot of work that is due after each slot, T x S x R, money."""
         units = self.promises(book).units[1:]
         return np.where(book.inventory.capacity > 0, units[:, np.newaxis, :], 0.0)
-
-    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> DividedTerms:
-        """Return the terms of the dual bound at these prices: jobs may be stopped and moved in any slot."""
-        return DividedTerms(inventory, prices, start=start)
 
     def _promised(self, bid: Bid, offer: Offer, first: Kept, promises: Promises) -> Kept | None:
         """Return what the bid is promised; None if no payoff above 0 can be kept. `first` can be kept."""

@@ -18,7 +18,7 @@ from scheduling.model.decision import Move
 from scheduling.model.progress import rest_of
 from scheduling.model.schedule import Role, Schedule
 from scheduling.model.types import Floats, Ints
-from scheduling.policies.learned_prices import LearnedPricePolicy
+from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.pricing.price_function import PriceFunction
 
 STOPS: Final = (0, 1, 4)
@@ -69,7 +69,7 @@ class Promises:
     """Jobs that may be moved, in order of promised slots, with posted prices of completions."""
 
     book: Book
-    policy: LearnedPricePolicy
+    policy: PostedPricePolicy
     restart: int
     """Slots in which a job that was stopped holds nothing and does no work."""
     rests: dict[str, Bid] = field(default_factory=dict)
@@ -233,6 +233,18 @@ class Promises:
             self.plans[key] = None if broken else placed
         found = self.plans[key]
         return None if found is None or found.completions.get(bid.id, NEVER) > promised else found
+
+    def in_order(self, bid: Bid, promised: int, order: Sequence[str]) -> Placed | None:
+        """Return a plan in which all jobs and the bid are placed in this order of ids; None if it breaks a promise.
+
+        Every running job is stopped, also one with an earlier promise than the bid's.
+        """
+        jobs = {job.bid.id: job for job in (*self.waiting, *self.running)}
+        free = self.moved(len(self.running)).free
+        placed = self._placed([bid if name == bid.id else self.rest(jobs[name]) for name in order], free)
+        if any(job.completion is not None and breaks(job, placed) for job in jobs.values()):
+            return None
+        return placed if placed.completions.get(bid.id, NEVER) <= promised else None
 
     def place(self, jobs: Sequence[Job]) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
-from scheduling.book.state import Cause, Job
+from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import (
+    Admissions,
     StandingBid,
     StandingRule,
     admissions_of,
@@ -36,10 +37,12 @@ class Simulation:
     """Standing bids, by their places in `decisions`."""
     tries: int = 0
     """Number of times that standing bids were tried."""
+    freed: bool = False
+    """Whether a job was cancelled since slots last passed."""
 
     def arrive(self, bid: Bid) -> Decision:
         """Decide a bid now."""
-        decision = self.policy.decide(bid, self.book.view())
+        decision = self.policy.decide(bid, self._view())
         self.book.apply_decision(bid, decision, bound=self.policy.binding)
         self.decisions.append(decision)
         self._note(decision.moves)
@@ -62,24 +65,34 @@ class Simulation:
             if self.book.jobs:
                 self._plan(Cause.ENDED if ended else Cause.SLOT)
             if self.rule is not None:
-                self._try_standing(self.rule)
+                self._try_standing(self.rule, ended=bool(ended) or self.freed)
+                self.freed = False
 
-    def _try_standing(self, rule: StandingRule) -> None:
+    def _view(self) -> Book:
+        """Return what the policy decides on; bids that have ended stand no longer."""
+        if not self.policy.competes:
+            return self.book.view()
         now = self.book.now
-        if not rule.is_turn(now):
+        return self.book.view(tuple(one.bid for one in self.standing.values() if not one.ended(now)))
+
+    def _try_standing(self, rule: StandingRule, *, ended: bool) -> None:
+        now = self.book.now
+        if not rule.is_turn(now, ended=ended):
             return
-        admitted = None
-        for one in turns(self.standing.values(), now, rule):
+        admitted: Admissions | None = None
+        changed = True
+        for one in turns(self.standing.values(), now, rule, ended=ended):
             self.tries += 1
             # A rejection changes nothing, so the next bid is tried at the same prices.
-            admitted = admitted or admissions_of(self.policy, self.book.view())
+            if admitted is None or changed:
+                admitted, changed = admissions_of(self.policy, self._view(), admitted), False
             admission = admitted(one.bid)
             if admission is None:
                 self.standing[one.number] = replace(one, tried=now)
                 continue
             decision = with_first_offer(admission, self.decisions[one.number])
             self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)
-            admitted = None
+            changed = True
             self.decisions[one.number] = decision
             self._note(decision.moves)
             del self.standing[one.number]
@@ -88,6 +101,7 @@ class Simulation:
     def cancel(self, job_id: str) -> Job:
         """Cancel a job before it is complete."""
         job = self.book.end(job_id)
+        self.freed = True
         self._plan(Cause.ENDED)
         return job
 

@@ -7,7 +7,7 @@ what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tri
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
@@ -46,6 +46,11 @@ class StandingRule:
         low=0,
         high=100_000,
     )
+    at_ends: bool = parameter(
+        False,
+        "Whether standing bids have a turn, too, at the beginning of each slot in which a job ended.",
+        absent=False,
+    )
     longest: float = parameter(
         2.0, "Longest time that a bid stands after its arrival, in horizons.", low=0.0, high=1000.0
     )
@@ -60,9 +65,9 @@ class StandingRule:
         """Return the rule that a turn recorded; before `each` or `per_age` was a parameter, there was no such limit."""
         return cls(**{"each": recorded["most"], "per_age": 0, **recorded})
 
-    def is_turn(self, now: int) -> bool:
-        """Return whether standing bids have a turn at the beginning of slot `now`."""
-        return now % self.every == 0
+    def is_turn(self, now: int, *, ended: bool = False) -> bool:
+        """Return whether standing bids have a turn at the beginning of slot `now`; `ended` if a job has just ended."""
+        return now % self.every == 0 or (self.at_ends and ended)
 
     def next_turn(self, now: int) -> int:
         """Return the first slot after `now` at whose beginning standing bids have a turn."""
@@ -80,6 +85,12 @@ class StandingRule:
         [4, 8, 64, 72, 640]
         """
         return self.next_turn(self._able_from(arrival, tried) - 1)
+
+    def soonest_try(self, *, arrival: int, tried: int) -> int:
+        """Return the first slot in which a bid may be tried that was last decided in slot `tried`: if a job ends in
+        time, before the next turn.
+        """
+        return self._able_from(arrival, tried) if self.at_ends else self.next_try(arrival=arrival, tried=tried)
 
     def is_able(self, *, arrival: int, tried: int, now: int) -> bool:
         """Return whether a bid that arrived and was last decided in these slots may be tried in slot `now`."""
@@ -100,8 +111,18 @@ class StandingRule:
         return last if wanted is None else min(last, wanted)
 
     def to_json(self) -> Json:
-        """Return every parameter by name, as plain JSON values."""
-        return parameters_to_json(self)
+        """Return every parameter by name, as plain JSON values; `at_ends` only if it is set, as in older records."""
+        values = parameters_to_json(self)
+        return values if self.at_ends else {name: value for name, value in values.items() if name != "at_ends"}
+
+
+def rule_for(policy: Policy) -> StandingRule:
+    """Return the rule by which bids stand under a policy.
+
+    Where bids compete, all of them have a turn whenever machines are freed: a try takes no time for a bid that does not
+    start.
+    """
+    return StandingRule(every=16, per_age=0, at_ends=True) if policy.competes else StandingRule()
 
 
 @dataclass(frozen=True)
@@ -133,8 +154,10 @@ def stands(decision: Decision) -> bool:
     return decision.reason in (Reason.PRICE, Reason.NO_ROOM)
 
 
-def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list[StandingBid]:
+def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule, *, ended: bool = False) -> list[StandingBid]:
     """Return the bids to try at the beginning of slot `now`, in order; none if standing bids have no turn then.
+
+    `ended` says whether a job has just ended.
 
     Those tried longest ago come first, and of these the one that arrived first. So the order depends on nothing that a
     bidder states. Each owner has a number of tries of its own, so bids of others take no turn from an owner, and how
@@ -151,7 +174,7 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     >>> turns(waiting, 7, StandingRule(every=4))
     []
     """
-    if not rule.is_turn(now):
+    if not rule.is_turn(now, ended=ended):
         return []
     able = (
         one
@@ -167,11 +190,22 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list
     return chosen[: rule.most]
 
 
-def admissions_of(policy: Policy, book: Book) -> Admissions:
+@runtime_checkable
+class Lasting(Protocol):
+    """Admissions that use after an admission what they found before it."""
+
+    def after(self, book: Book) -> Admissions:
+        """Return the admissions that follow on this book."""
+
+
+def admissions_of(policy: Policy, book: Book, before: Admissions | None = None) -> Admissions:
     """Return a function from a bid to its admission on this book, as `policy.decide` gives it; None for a rejection.
 
     If the policy can find admissions alone, a rejection needs a single best response at most, and no counter-offer.
+    `before` are those of the same turn before the last admission.
     """
+    if isinstance(before, Lasting):
+        return before.after(book)
     if isinstance(policy, Admitting):
         return policy.admissions(book)
 

@@ -37,6 +37,10 @@ SETTINGS: dict[str, list[Json]] = {
         {"refit_every": 3, "later": 0.0},
         {"refit_every": 1, "later": 0.3, "near_share": 0.5, "restart": 1},
     ],
+    "competition": [
+        {"later": 0.0, "steps": 20, "sooner": 0.0},
+        {"later": 0.3, "steps": 0, "restart": 1},
+    ],
     "weighted_completion": [
         {},
         {"planned": 1, "considered": 2, "searched": 0},

@@ -28,6 +28,7 @@ MODULES = {
     "best_response.elastic.search": "elastic",
     "best_response.divided.kernel": "bounds",
     "batch.kernel": "planner",
+    "competition.kernel": "competition",
     "preemptive.kernel": "queues",
     "pricing.fluid_descent": "fluid",
     "split_learning.local_search": "split-learning",
@@ -89,7 +90,7 @@ def test_a_policy_calls_the_kernels_that_are_compiled_for_it_and_no_others() -> 
         so_far |= new
         assert new <= needed, policy
         assert needed <= so_far, policy
-    assert so_far == {"rigid", "elastic", "planner", "queues", "fluid", "bounds"}
+    assert so_far == {"rigid", "elastic", "planner", "competition", "queues", "fluid", "bounds"}
 
 
 def test_each_large_kernel_is_compiled_for_one_set_of_types() -> None:

@@ -51,6 +51,7 @@ class LastComeFirst:
     binding = False
     keeps_slots = False
     queues = False
+    competes = False
     pause = 0
 
     def decide(self, bid: Bid, book: Book) -> Decision:

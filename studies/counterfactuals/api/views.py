@@ -150,8 +150,8 @@ class BidAlternatives(ApiView):
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Return what another value or time would have brought, on the book that the bid was decided against.
 
-        Answers 409 while the bid waits, once that book is archived, and where too many events must be replayed to
-        restore it.
+        Answers 409 while the bid waits, once that book is archived, where too many events must be replayed to
+        restore it, and for a bid that competed with others: it would show what bids that stand state.
         """
         market = market_named(cluster)
         found = alternatives_of(bid_of(request, market, sequence), caller=user_of(request).pk)

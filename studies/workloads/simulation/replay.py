@@ -15,7 +15,7 @@ from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.simulation import Simulation
-from scheduling.policies.standing import StandingRule
+from scheduling.policies.standing import StandingRule, rule_for
 from studies.workloads.simulation.outcome import Outcome, outcome_of
 from studies.workloads.traces.mapping import TracedBids
 
@@ -74,7 +74,7 @@ class Replayed:
 
 def live_rule(policy: Policy) -> StandingRule | None:
     """Return the rule by which bids stand in live markets under this policy; None if it posts no prices."""
-    return StandingRule() if isinstance(policy, PostedPricePolicy) else None
+    return rule_for(policy) if isinstance(policy, PostedPricePolicy) else None
 
 
 def replay(

@@ -1,0 +1,298 @@
+"""Competition: bids wait and compete for the machines of now; a completion is promised when a job starts.
+
+A promise that is made at once is in the way of better jobs that come later. Here a bid that stands has no promise until
+its job starts, and until then all of them compete. docs/algorithms/competition.md explains who starts and what is paid.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from scheduling.batch.consumption import consumption_of
+from scheduling.batch.planner import Placed, plan_alone
+from scheduling.best_response.price_floor import ROUNDING
+from scheduling.book.state import Book
+from scheduling.competition.contest import Contest, Rule, Start, competing, contest_of
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Reason
+from scheduling.model.parameters import parameter
+from scheduling.model.types import Floats
+from scheduling.policies.base import Grant
+from scheduling.policies.promised_slots import PromisedSlots
+from scheduling.policies.promises import Promises
+from scheduling.policies.promises import due as due_of
+
+AGAIN = 64
+"""Largest number of times that bids compete, each time without those that could not be promised a slot."""
+
+
+@dataclass(frozen=True)
+class Able:
+    """A slot that can be promised to a bid that starts."""
+
+    bid: Bid
+    due: int
+    plan: Placed
+    """Keeps this promise and all others."""
+
+
+@dataclass(frozen=True)
+class Bought:
+    """A promise to a bid, with its payment."""
+
+    able: Able
+    payment: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """The contest of all bids that stand on one book."""
+
+    policy: "Competition"
+    promises: Promises
+    bids: tuple[Bid, ...]
+    known: dict[tuple[str, int], Able | None] = field(default_factory=dict)
+    """The promises that were looked for so far, by bid and planned completion."""
+
+    @cached_property
+    def full(self) -> Contest:
+        """The contest of all bids."""
+        return self._contest(self.bids)
+
+    @cached_property
+    def whole(self) -> tuple[Contest, dict[str, Start]]:
+        """The contest of all bids that hold no others back, and those that start in it, by id."""
+        return self.settled(self.bids)
+
+    def bought(self, bid: Bid, now: Promises | None = None) -> Bought | Reason:
+        """Return what a bid is promised if it starts, or why it is not.
+
+        `now` are the promises after bids were admitted in this round: the machines may be gone.
+        """
+        _, starts = self.whole
+        able = self._able(starts[bid.id]) if bid.id in starts else None
+        if able is not None and now is not None:
+            plan = self._plan(bid, able.due, now)
+            able = None if plan is None else Able(bid, able.due, plan)
+        if able is None:
+            return Reason.NO_ROOM
+        payment = 0.0 if self.full.all_fit else self._payment(able)
+        return Bought(able, payment) if payment < bid.utility.at(able.due - bid.arrival) else Reason.PRICE
+
+    def _payment(self, able: Able) -> float:
+        """Return what a promise costs. Which of the others count is found without the bid, so nothing that it states
+        moves what it pays."""
+        others, _ = self.settled([one for one in self.bids if one.id != able.bid.id])
+        return rounded_up(others.cost(able.bid, able.due))
+
+    def settled(self, bids: Sequence[Bid]) -> tuple[Contest, dict[str, Start]]:
+        """Return the contest of these bids, and those that start in it.
+
+        Bids that would start and cannot be promised a slot are left out, so that they hold no others back. Where all
+        fit, nobody does.
+        """
+        for _ in range(AGAIN):
+            contest = self.full if bids is self.bids else self._contest(bids)
+            starts = {start.bid.id: start for start in contest.starts()}
+            unable = () if contest.all_fit else [name for name, start in starts.items() if self._able(start) is None]
+            if not unable:
+                break
+            bids = [bid for bid in bids if bid.id not in unable]
+        return contest, starts
+
+    def _contest(self, bids: Sequence[Bid]) -> Contest:
+        return contest_of(self.promises.book, bids, self.promises.jobs, self.policy.rule)
+
+    def _able(self, start: Start) -> Able | None:
+        key = start.bid.id, start.completion
+        if key not in self.known:
+            self.known[key] = self._promise(start)
+        return self.known[key]
+
+    def _promise(self, start: Start) -> Able | None:
+        """Return the latest slot that is worth nearly as much as the planned one, with a plan that keeps it."""
+        bid = start.bid
+        value = bid.utility.curve(self.promises.book.ledger.end + 1 - bid.arrival)
+        enough = (value > 0.0) & (value >= (1.0 - self.policy.later) * value[start.completion - bid.arrival])
+        due = bid.arrival + int(np.flatnonzero(enough)[-1])
+        plan = self._plan(bid, due, self.promises)
+        return None if plan is None else Able(bid, due, plan)
+
+    @staticmethod
+    def _plan(bid: Bid, due: int, promises: Promises) -> Placed | None:
+        """Return a plan that keeps a promise to the bid and all others: as under completions, or with the bid before
+        all jobs."""
+        plan = promises.kept(bid, due)
+        if plan is None:
+            jobs = sorted((*promises.waiting, *promises.running), key=due_of)
+            plan = promises.in_order(bid, due, [bid.id, *(job.bid.id for job in jobs)])
+        return plan
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Tries of bids that stand, in one round: it goes on after each admission, as others start in the same plan."""
+
+    round_: Round
+    promises: Promises
+    """Those of the present book."""
+    changed: bool = False
+    """Whether a bid was admitted since the round began."""
+
+    def __call__(self, bid: Bid) -> Decision | None:
+        """Return the admission of a bid that competes; None if it does not start."""
+        bought = self.round_.bought(bid, self.promises if self.changed else None)
+        alone = plan_alone(bid, self.promises.book.ledger) if isinstance(bought, Bought) else None
+        if alone is None or isinstance(bought, Reason):
+            return None
+        return admitted(bid, bought, self.promises, bid.utility.at(alone.completion - bid.arrival))
+
+    def after(self, book: Book) -> "Tries":
+        """Return the tries that follow on this book, after an admission."""
+        return Tries(self.round_, self.round_.policy.promises(book), changed=True)
+
+
+@dataclass(frozen=True)
+class Competition(PromisedSlots):
+    """Bids compete until their jobs start; then each is promised a slot of completion and pays what it takes from the
+    others."""
+
+    later: float = parameter(
+        0.1,
+        "Share of its value that a bid may lose at most by a promised slot that is later than planned, which leaves "
+        "the market more freedom. Its job is complete as soon as there is room all the same.",
+        low=0.0,
+        high=1.0,
+    )
+    steps: int = parameter(
+        600,
+        "Largest number of moves that are tried to improve an order of all jobs and bids.",
+        low=0,
+        high=10_000,
+    )
+    sooner: float = parameter(
+        0.2,
+        "Share of its value by which a completion counts less, in the comparison of bids, that is a whole horizon "
+        "away: of plans that are nearly as good the sooner one is made.",
+        low=0.0,
+        high=1.0,
+    )
+    restart: int = parameter(
+        0, "Slots in which a job that was stopped holds nothing and does no work.", low=0, high=1000
+    )
+
+    name = "competition"
+    title = "Competition: bids compete until their jobs start, then a promised slot of completion"
+    competes = True
+
+    @property
+    def rule(self) -> Rule:
+        """The parameters of contests."""
+        return Rule(self.steps, self.sooner)
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Promise the bid a slot if its job starts now, or reject it; whether it stands is up to the market."""
+        round_, least = self._round(book, bid), consumption_of(bid, book.ledger)
+        alone = plan_alone(bid, book.ledger)
+        worth = None if alone is None else bid.utility.at(alone.completion - bid.arrival)
+        if worth is None:
+            text = f"Even the empty cluster could not complete it before slot {book.ledger.end}."
+            offered = least.densities(bid.utility.value)
+            return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered)
+        reason = Reason.WORTHLESS
+        if worth > 0.0:
+            bought = round_.bought(bid)
+            if isinstance(bought, Bought):
+                return admitted(bid, bought, round_.promises, worth)
+            reason = bought
+        return Decision.reject(
+            bid.id,
+            reason,
+            REJECTED[reason],
+            slot=book.now,
+            density=least.densities(worth),
+            standalone_value=worth,
+        )
+
+    def admissions(self, book: Book) -> Tries:
+        """Return the tries of the bids that compete on this book: each gives an admission as `decide` does, or None.
+
+        A bid that is not among those that compete has None.
+        """
+        ledger = book.ledger.copy()  # admissions change the ledger, and the round looks at it as it was
+        ledger.derived = book.ledger.derived
+        round_ = Round(self, self.promises(replace(book, ledger=ledger)), book.competitors)
+        return Tries(round_, self.promises(book))
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
+
+        def granted(bid: Bid) -> Grant | None:
+            decision = self.decide(bid, book)
+            return Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None
+
+        return granted
+
+    def prices(self, book: Book) -> Floats:
+        """Return zeros, T x S x R: nothing has a posted price, as a bid pays what its start takes from the others."""
+        return np.zeros(book.ledger.used.shape)
+
+    def _round(self, book: Book, bid: Bid) -> Round:
+        return Round(self, self.promises(book), competing(book, bid))
+
+
+def admitted(bid: Bid, bought: Bought, promises: Promises, worth: float) -> Decision:
+    """Return the admission of a bid; `worth` is its value on the empty cluster."""
+    able, book = bought.able, promises.book
+    new, value = able.plan.schedule(bid.id), bid.utility.at(able.due - bid.arrival)
+    text = (
+        f"Admitted: it is complete by slot {able.due}, which is worth {value:.2f}. It pays {bought.payment:.2f}, "
+        f"what this takes from other bids that stand. It is planned to start in slot {new.start} and to be "
+        f"complete at slot {new.completion}; its machines may change as long as the promised slot is kept."
+    )
+    return Decision.admit(
+        bid.id,
+        new,
+        text,
+        slot=book.now,
+        value=value,
+        payment=bought.payment,
+        standalone_value=worth,
+        density=consumption_of(bid, book.ledger).densities(worth),
+        moves=promises.moves(able.plan),
+        due=able.due,
+    )
+
+
+def rounded_up(money: float) -> float:
+    """Return the amount rounded up to two digits, so that a payment says little of what others stated.
+
+    Examples
+    --------
+    >>> from scheduling.policies.competition import rounded_up
+    >>> [rounded_up(money) for money in (0.0, 0.1234, 9.99, 1204.0, float("inf"))]
+    [0.0, 0.13, 10.0, 1300.0, inf]
+    """
+    if not 0.0 < money < math.inf:
+        return money
+    unit = 10.0 ** (math.floor(math.log10(money)) - 1)
+    if unit == 0.0:  # below the least normal numbers there are no two digits
+        return money
+    return float(f"{math.ceil(money / unit * (1.0 - ROUNDING)) * unit:.9g}")
+
+
+REJECTED = {
+    Reason.WORTHLESS: "It could run, but even at its earliest possible completion it is worth nothing.",
+    Reason.NO_ROOM: (
+        "The empty cluster could run it, but it does not start now: jobs with a promise need the machines, or bids "
+        "that stand and are worth more come first. If it stands, it competes again when machines are freed."
+    ),
+    Reason.PRICE: (
+        "It could start now, but this would take more from other bids that stand than it is worth, or nearly as much. "
+        "If it stands, it competes again when machines are freed."
+    ),
+}
+"""Explanations of rejections."""

@@ -1,0 +1,56 @@
+"""The common part of policies that promise slots of completion: until then the machines of a job may change."""
+
+from scheduling.best_response.divided.terms import DividedTerms
+from scheduling.book.state import Book, Cause
+from scheduling.model.bid import Architecture
+from scheduling.model.decision import Move
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats
+from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.policies.promises import Promises, breaks
+
+
+class PromisedSlots(PostedPricePolicy):
+    """Jobs run in order of their promised slots, and later ones are stopped for them."""
+
+    restart: int
+    """Slots in which a job that was stopped holds nothing and does no work."""
+    architectures = frozenset(Architecture)
+    binding = False
+    keeps_slots = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether the granted schedule is optimal for the bid: its promise is, up to `later`, and its machines move."""
+        return False
+
+    def promises(self, book: Book) -> Promises:
+        """Return the jobs of a book that may be moved, with the posted prices."""
+        return Promises(book, self, self.restart)
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Plan jobs that do not run again, in order of their promises, when something ended or changed.
+
+        A plan that would break a promise that is kept now is not made. If servers or the policy changed, jobs that run
+        may be stopped for those without machines, and jobs whose promises cannot be kept get no plan. At other times
+        jobs without machines are planned as early as possible, even if that is too late.
+        """
+        if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
+            return ()
+        promises = self.promises(book)
+        without = any(job.completion is None for job in promises.waiting)
+        if not promises.waiting or (cause is Cause.SLOT and not without):
+            return ()
+        if cause is Cause.CHANGED:
+            return promises.moves(promises.saved())
+        placed = promises.place(promises.waiting)
+        broken = any(job.completion is not None and breaks(job, placed) for job in promises.waiting)
+        if broken and without:
+            placed = promises.place([job for job in promises.waiting if job.completion is None])
+        elif broken:
+            return ()
+        return promises.moves(placed)
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> DividedTerms:
+        """Return the terms of the dual bound at these prices: jobs may be stopped and moved in any slot."""
+        return DividedTerms(inventory, prices, start=start)

@@ -1,0 +1,278 @@
+"""Bids that compete until their jobs start: as streams of bids go by, what they pay, and in small examples."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Book, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Reason
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.progress import work_done
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Utility
+from scheduling.policies.base import Grant
+from scheduling.policies.competition import Competition, rounded_up
+from scheduling.policies.simulation import Simulation
+from scheduling.policies.standing import rule_for
+from tests.draws import fresh, fresh_seed, rounds
+from tests.scheduling.worlds import World, world
+
+HORIZON = 15
+FAST = Fraction(10_000)
+
+
+class Watched(Competition):
+    """The policy, whose admissions are compared with its decisions and grants on the same book."""
+
+    def admissions(self, book: Book) -> Any:
+        admitted = super().admissions(book)
+
+        def checked(bid: Bid) -> Decision | None:
+            decision = self.decide(bid, book)
+            expected = Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None
+            assert self.grants(book)(bid) == expected
+            found = admitted(bid)
+            assert found == (decision if decision.admitted else None)
+            return found
+
+        return checked
+
+
+def stream(seed: int) -> tuple[World, list[Bid]]:
+    """A small cluster, and more bids than it has room for."""
+    rng = np.random.default_rng(seed)
+    drawn = world(seed, bids=14, servers=int(rng.integers(1, 4)), architectures=frozenset(Architecture))
+    slots = np.sort(rng.integers(0, 6, len(drawn.bids))).tolist()
+    return drawn, [replace(bid, arrival=slot) for bid, slot in zip(drawn.bids, slots, strict=True)]
+
+
+def start(policy: Competition, inventory: Inventory) -> Simulation:
+    ledger = Ledger(inventory, start=0, slots=HORIZON)
+    return Simulation(policy, RunningBook(ledger), rule=replace(rule_for(policy), every=3))
+
+
+def cluster(gpus: int) -> Inventory:
+    """One server with workers and parameter servers, each of which serves all workers beside it."""
+    return Inventory(
+        resources=("gpu", "ps"),
+        servers=("a",),
+        cloud=(False,),
+        capacity=np.array([[gpus, 12]]),
+        workers=(MachineType("gpu", (1, 0), FAST),),
+        parameter_servers=(MachineType("ps", (0, 1), FAST),),
+    )
+
+
+def job(name: str, slots: int, utility: Utility, *, arrival: int = 0, gpus: int = 1) -> Bid:
+    return Bid(
+        id=name,
+        arrival=arrival,
+        epochs=1,
+        chunks=gpus,
+        minibatches=slots,
+        worker_time=(Fraction(1),),
+        ps_time=(Fraction(0),),
+        transfer_time=(Fraction(0),),
+        delay=(0,),
+        utility=utility,
+    )
+
+
+def ring(name: str, slots: int, utility: Utility) -> Bid:
+    """A job of two workers that exchange their results without delay."""
+    return replace(job(name, slots, utility, gpus=2), architecture=Architecture.RING)
+
+
+def seen(parameters: Json, cases: int) -> Iterator[tuple[Bid, Book, str]]:
+    """Each try and each first decision in random streams, with a copy of the book."""
+    seed, found = fresh_seed(), list[tuple[Bid, Book]]()
+
+    class Noted(Competition):
+        def decide(self, bid: Bid, book: Book) -> Decision:
+            found.append((bid, replace(book, ledger=book.ledger.copy())))
+            return super().decide(bid, book)
+
+        def admissions(self, book: Book) -> Any:
+            admitted = super().admissions(book)
+
+            def tried(bid: Bid) -> Decision | None:
+                found.append((bid, replace(book, ledger=book.ledger.copy())))
+                return admitted(bid)
+
+            return tried
+
+    for case in range(cases):
+        drawn, bids = stream(seed + case)
+        going = start(Noted(**parameters), drawn.inventory)
+        for bid in bids:
+            going.advance(bid.arrival)
+            going.arrive(bid)
+        going.advance(60)
+        for bid, book in found:
+            yield bid, book, f"seed {seed + case}, {bid.id} in slot {book.now}"
+        found.clear()
+
+
+@pytest.mark.parametrize("parameters", [{}, {"later": 0.4, "restart": 2, "steps": 10}], ids=str)
+def test_promises_are_kept_and_every_payment_is_below_the_value(parameters: Json) -> None:
+    seed, admitted, later = fresh_seed(), 0, 0
+    for case in range(rounds(3)):
+        drawn, bids = stream(seed + case)
+        going = start(Watched(**parameters), drawn.inventory)
+        first = []
+        for bid in bids:
+            going.advance(bid.arrival)
+            first.append(going.arrive(bid).admitted)
+        going.advance(80)
+        assert not going.book.jobs
+        for bid, decision, at_once in zip(bids, going.decisions, first, strict=True):
+            if not decision.admitted:
+                continue
+            done = going.done[bid.id]
+            assert done.completion is not None
+            assert decision.due is not None
+            assert done.completion <= decision.due == done.due, "a promise is kept"
+            assert work_done(bid, done.held, until=done.completion) == bid.work
+            assert 0.0 <= decision.payment < decision.value == bid.utility.at(decision.due - bid.arrival)
+            admitted, later = admitted + 1, later + (not at_once)
+    assert admitted > 0
+    assert later > 0
+
+
+def test_no_value_that_a_bid_states_moves_what_it_pays_for_a_promised_slot() -> None:
+    paid = 0
+    for bid, book, where in seen({"steps": 20}, rounds(6)):
+        costs: dict[int, set[float]] = {}
+        for utility in [bid.utility.scaled(factor) for factor in (0.3, 1.0, 4.0)] + [Constant(30.0), Linear(40.0, 3.0)]:
+            competitors = tuple(replace(one, utility=utility) if one.id == bid.id else one for one in book.competitors)
+            decision = Competition(steps=20).decide(
+                replace(bid, utility=utility), replace(book, competitors=competitors)
+            )
+            if decision.due is not None:
+                costs.setdefault(decision.due, set()).add(decision.payment)
+                paid += decision.payment > 0.0
+        assert all(len(payments) == 1 for payments in costs.values()), where
+    assert paid > 0
+
+
+def test_without_competitors_a_job_starts_at_once_and_pays_nothing() -> None:
+    going = start(Competition(), cluster(2))
+    decision = going.arrive(job("a", 4, Constant(10.0), gpus=2))
+    assert decision.admitted
+    assert (decision.payment, decision.schedule.start if decision.schedule else None) == (0.0, 0)
+
+
+def test_a_bid_that_cannot_start_waits_and_starts_when_a_job_has_ended() -> None:
+    going = start(Competition(later=0.0), cluster(1))
+    going.arrive(job("first", 4, Step(10.0, 4)))
+    second = going.arrive(job("second", 2, Constant(5.0), arrival=0))
+    assert (second.admitted, second.reason) == (False, Reason.NO_ROOM)
+    going.advance(4)  # no turn of its own: the first job has ended
+    (late,) = [decision for decision in going.decisions if decision.bid_id == "second"]
+    assert (late.admitted, late.slot) == (True, 4)
+
+
+def test_the_one_that_is_worth_more_starts_first_and_pays_what_the_other_loses() -> None:
+    going = start(Competition(later=0.0), cluster(1))
+    going.arrive(job("runs", 3, Step(50.0, 3)))
+    going.advance(1)
+    for name, value in (("low", 6.0), ("high", 20.0)):
+        assert not going.arrive(job(name, 4, Step(value, 7), arrival=1)).admitted
+    going.advance(3)
+    found = {decision.bid_id: decision for decision in going.decisions}
+    assert found["high"].admitted
+    # A completion counts the less, the later it is: the other job would be complete after 4 of 15 slots.
+    assert found["high"].payment == pytest.approx(rounded_up(6.0 * (1 - 0.2 * 4 / 15)))
+    assert not found["low"].admitted
+
+
+def test_a_bid_that_does_not_stand_is_no_competitor_and_is_decided_at_once() -> None:
+    policy, ledger = Competition(), Ledger(cluster(1), start=0, slots=HORIZON)
+    book = replace(RunningBook(ledger).view(), competitors=(job("waits", 2, Step(9.0, 2)),))
+    assert not policy.decide(job("less", 2, Step(5.0, 2)), book).admitted
+    more = policy.decide(job("more", 2, Step(12.0, 2)), book)
+    assert more.admitted
+    assert more.payment == pytest.approx(rounded_up(9.0 * (1 - 0.2 * 2 / 15)))
+
+
+def test_a_job_that_no_cluster_can_complete_or_without_value_has_its_reason() -> None:
+    policy, ledger = Competition(), Ledger(cluster(1), start=0, slots=HORIZON)
+    book = RunningBook(ledger).view()
+    assert policy.decide(job("long", HORIZON + 1, Constant(9.0)), book).reason is Reason.IMPOSSIBLE
+    assert policy.decide(job("late", 4, Step(9.0, 3)), book).reason is Reason.WORTHLESS
+
+
+def test_a_bid_that_cannot_be_promised_a_slot_keeps_no_other_from_starting() -> None:
+    """Two of three GPUs on each of two servers are held: a rough plan sees room for a job that fits no server."""
+    apart = replace(cluster(3), servers=("a", "b"), cloud=(False, False), capacity=np.array([[3, 12], [3, 12]]))
+    going = start(Competition(later=0.0), apart)
+    for name, delay in (("a", (0, 9)), ("b", (9, 0))):
+        held = replace(ring(name, 6, Step(90.0, 6)), delay=delay)
+        assert going.arrive(held).admitted
+    assert not going.arrive(replace(ring("wide", 4, Step(60.0, 4)), delay=(0, 0))).admitted
+    assert going.arrive(replace(job("small", 4, Step(20.0, 4)), delay=(0, 0))).admitted
+
+
+def test_payments_have_two_digits() -> None:
+    rng, _ = fresh()
+    for money in (10.0 ** rng.uniform(-6, 12, 200)).tolist():
+        paid = rounded_up(money)
+        assert money * (1 - 1e-8) <= paid <= 1.1 * money * (1 + 1e-8)
+        assert float(f"{paid:.2g}") == paid
+    assert [rounded_up(money) for money in (0.0, 1e-322, math.inf)] == [0.0, 1e-322, math.inf]
+
+
+def test_a_job_whose_data_comes_later_is_promised_a_slot_at_once() -> None:
+    going = start(Competition(later=0.0), cluster(1))
+    decision = going.arrive(replace(job("far", 2, Step(10.0, 4)), delay=(1,)))
+    assert decision.admitted
+    assert decision.schedule is not None
+    assert (decision.schedule.start, decision.schedule.completion) == (1, 3)
+
+
+def test_a_job_that_loses_most_of_its_value_while_it_runs_starts_on_an_empty_cluster() -> None:
+    going = start(Competition(), cluster(1))
+    assert going.arrive(job("falls", 10, Sigmoid(100.0, 0.5, 0.0))).admitted
+
+
+def test_many_bids_start_in_one_turn() -> None:
+    going = start(Competition(later=0.0), cluster(4))
+    going.arrive(job("runs", 3, Step(900.0, 3), gpus=4))
+    for number in range(6):
+        assert not going.arrive(job(f"waits-{number}", 4, Linear(10.0 + number, 0.1))).admitted
+    going.advance(3)
+    started = [decision.bid_id for decision in going.decisions if decision.admitted]
+    assert len(started) == 5
+    assert {"waits-5", "waits-4"} < set(started)
+
+
+def test_where_all_fit_nobody_pays() -> None:
+    policy, ledger = Competition(), Ledger(cluster(3), start=0, slots=HORIZON)
+    waiting = tuple(job(f"waits-{number}", 4, Step(50.0, 4)) for number in range(2))
+    decision = policy.decide(job("comes", 4, Step(1.0, 4)), replace(RunningBook(ledger).view(), competitors=waiting))
+    assert (decision.admitted, decision.payment) == (True, 0.0)
+
+
+def test_closed_servers_have_no_room_and_their_jobs_take_none_elsewhere() -> None:
+    two = replace(cluster(1), servers=("a", "b"), cloud=(False, False), capacity=np.array([[1, 4], [1, 4]]))
+    waiting = replace(job("waits", 4, Step(50.0, 4)), delay=(0, 0))
+    comes = replace(job("comes", 4, Step(40.0, 4)), delay=(0, 0))
+    policy, opened = Competition(later=0.0), RunningBook(Ledger(two, start=0, slots=HORIZON))
+    assert policy.decide(comes, replace(opened.view(), competitors=(waiting,))).admitted
+    closed = RunningBook(Ledger(two, start=0, slots=HORIZON, closed=(0, None)))
+    assert not policy.decide(comes, replace(closed.view(), competitors=(waiting,))).admitted
+    placed = (Placement(0, 9, Role.WORKER, 0, 0, 1), Placement(0, 9, Role.PS, 0, 0, 1))
+    going = Job(replace(job("runs", 9, Step(90.0, 9)), delay=(0, 0)), placed, 9, due=9)
+    ledger = Ledger(two, start=1, slots=HORIZON, closed=(0, None))
+    ledger.restore([Schedule(0, 9, placed)])
+    beside = RunningBook(ledger, jobs={"runs": going})
+    assert policy.decide(replace(comes, arrival=1), beside.view()).admitted
