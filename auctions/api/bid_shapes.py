@@ -115,7 +115,10 @@ class _DecisionOut(Answer):
     ledger_version = number("Version of the ledger that the decision was made against.")
     slot = number("First slot that could still be sold, slot number.", source="decision.slot")
     value = money("Value at the granted or promised completion; 0 if rejected", source="decision.value")
-    payment = money("Posted price of what is held; 0 where nobody pays", source="decision.payment")
+    payment = money(
+        "Posted price of what is held; where bids compete, what the promise takes from others; 0 where nobody pays",
+        source="decision.payment",
+    )
     payoff = money("Value less payment", source="decision.payoff")
     reason = string(
         "Reason of a rejection: price, no_room, impossible, worthless, expired, refused or over_budget.", null=True

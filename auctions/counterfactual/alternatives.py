@@ -18,9 +18,14 @@ from scheduling.analysis.truthfulness import VALUE_FACTORS, Misreport, stated_ti
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.policies.base import Objective, Policy
 from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.registry import POLICIES
 
 LONGEST_S: Final = 8.0
 """Time limit, seconds, for the replay up to the decision, if rows alone do not give the market's state then."""
+
+
+SEALED: Final = "Under competition it would show what other bids that stand state."
+"""The reason for which a bid that competed is not decided again with other statements."""
 
 
 class TooLong(AuctionError):
@@ -73,15 +78,18 @@ def alternatives_of(bid: Bid, *, caller: int, checkpoint: Callable[[], None] | N
     Raises
     ------
     WrongState
-        If the bid was not decided.
+        If the bid was not decided, or if it competed: the other bids that stood are sealed.
     TooLong
         If the replay up to the decision takes too long.
     NotReady
         While the server still compiles the algorithms, or is busy with other long computations.
     """
-    version = decided_at(bid)
-    if version is None:
+    decision = _decision(bid)
+    if decision is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    version, policy = decision
+    if POLICIES[policy].competes:
+        raise WrongState(SEALED)
     decided = Market.objects.values_list("token", flat=True).get(pk=bid.market_id), version
     known = _results.get(decided)
     if known is not None:
@@ -100,10 +108,23 @@ def decided_at(bid: Bid) -> int | None:
 
     For a bid that stood and was not admitted this is its first decision: at its end no policy was asked.
     """
-    row = DecisionRecord.objects.filter(bid=bid).values_list("version", "stood_from", "bid__payment").first()
-    if row is not None and (row[1] is None or row[2] is not None):
-        return int(row[0])
-    return FirstDecision.objects.filter(bid=bid).values_list("version", flat=True).first()
+    row = _decision(bid)
+    return None if row is None else row[0]
+
+
+def competed(bid: Bid) -> bool:
+    """Return whether the decision of `decided_at` was made in view of other bids that stood."""
+    row = _decision(bid)
+    return row is not None and POLICIES[row[1]].competes
+
+
+def _decision(bid: Bid) -> tuple[int, str] | None:
+    """Return the version of the decision's event and the name of its policy; None if the bid is not decided."""
+    rows = DecisionRecord.objects.filter(bid=bid)
+    row = rows.values_list("version", "policy__name", "stood_from", "bid__payment").first()
+    if row is not None and (row[2] is None or row[3] is not None):
+        return row[0], row[1]
+    return FirstDecision.objects.filter(bid=bid).values_list("version", "policy__name").first()
 
 
 _results: Recent[tuple[UUID, int], Alternatives] = Recent(64)

@@ -14,6 +14,7 @@ from auctions.counterfactual.outcome import Outcome
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.domain.refunds import Refund
+from auctions.domain.standing_rule import rule_under
 from auctions.engine import planning
 from auctions.engine.planning import Planned
 from auctions.engine.policies import check_line
@@ -78,6 +79,8 @@ class ReplayedMarket(Replaying):
         self.failed_plans = 0
         """The number of times that the other policy failed to plan."""
         self._plan_failed = False
+        self._freed = False
+        """Whether a job was cancelled, failed, or was complete early since slots last passed."""
         """Whether it failed the last time it planned."""
 
     @property
@@ -135,7 +138,7 @@ class ReplayedMarket(Replaying):
         other._on_sale, other.standing, other._admitted = self._on_sale, self.standing.copy(), set(self._admitted)
         other._book = None if self._book is None else self._book.copy()
         other._going = set(self._going)
-        other.failed_plans, other._plan_failed = self.failed_plans, self._plan_failed
+        other.failed_plans, other._plan_failed, other._freed = self.failed_plans, self._plan_failed, self._freed
         return other
 
     def switch(self, policy: Policy) -> None:
@@ -147,6 +150,7 @@ class ReplayedMarket(Replaying):
             If a market could not have changed to it here.
         """
         book, self.other = self.book, policy
+        self.standing.rule = rule_under(policy, self.standing.rule)
         if (policy.name, policy.to_json()) == (book.policy.name, book.policy.to_json()):
             return
         policy.check(book.snapshot.inventory)
@@ -201,9 +205,17 @@ class ReplayedMarket(Replaying):
         else:
             outcome.end(BidState(event.kind), event.slot)
 
-    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int], credits: Mapping[int, int]) -> Turn:
+    def state_rule(self, recorded: Json) -> None:
+        """Note the rule of standing bids; the other policy may have a rule of its own."""
+        super().state_rule(recorded)
+        if self.other is not None:
+            self.standing.rule = rule_under(self.other, self.standing.rule)
+
+    def turn_of_standing_bids(
+        self, book: LiveBook, *, ended: bool, failing: Sequence[int], credits: Mapping[int, int]
+    ) -> Turn:
         """Give standing bids their turn under the other policy, and update their outcomes."""
-        turn = super().turn_of_standing_bids(book, failing=(), credits=credits)
+        turn = super().turn_of_standing_bids(book, ended=ended, failing=(), credits=credits)
         for number, decision in turn.ended:
             self.outcomes[str(number)] = Outcome.of(decision)
         for one in turn.tries:
@@ -212,6 +224,7 @@ class ReplayedMarket(Replaying):
                 self.outcomes[name] = Outcome.of(one.made.decision)
                 self.outcomes[name].plan(book.running.jobs[name])
                 self._going.add(name)
+                self._note(book, one.made.decision.moves)
             elif one.failed is not None:
                 self.outcomes[name].end(BidState.QUARANTINED, book.running.now)
         self._admitted.clear()
@@ -221,8 +234,9 @@ class ReplayedMarket(Replaying):
         if self.other is not None:
             return super()._slots_pass(event)
         book = self.at(event.payload.get("now", event.slot + 1))
-        moves = self.passed(book, event)
+        moves, _ = self.passed(book, event)
         recorded = event.payload.get("standing", {})
+        self.state_rule(recorded)
         for number in recorded.get("tried", ()):
             self.standing.tried(number, slot=book.running.now)
         for number in recorded.get("ended", ()):
@@ -298,8 +312,9 @@ class ReplayedMarket(Replaying):
     def _let_stand(self, event: Event, bid: Bid, core: CoreBid, decision: Decision) -> None:
         """Let a bid stand if the other policy rejects it and it stands then, or if it stood in the record."""
         name, book = str(bid.sequence), self.book
+        self.state_rule(event.payload)
         if self.other is not None:
-            self.outcomes[name].stands = self.stand(bid, core, book, decision) is not None
+            self.outcomes[name].stands = self.stand(bid, core, book, decision, event) is not None
         elif event.kind == EventKind.STANDING:
             until = event.payload["until"]
             one = StandingBid(bid.sequence, core, tried=book.running.now, until=until, owner=bid.owner_id)
@@ -326,11 +341,12 @@ class ReplayedMarket(Replaying):
         if event.kind == EventKind.FAILED and self.other is not None:
             # Events recorded before refunds were introduced do not state one.
             outcome.pay_back(Refund(event.payload.get("how", Refund.NONE)), event.slot)
+        self._freed = True
         self._going.discard(name)
         book.end(name)
         return self.planned(book, Cause.ENDED, event).moves
 
-    def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
+    def passed(self, book: LiveBook, event: Event) -> tuple[tuple[Move, ...], bool]:
         """Plan after slots have passed; the jobs of this replay show whether a job ended in these slots."""
         since, now = self._since, event.payload.get("now", event.slot + 1)
         completions = [self.outcomes[name].completion for name in self._going]
@@ -338,7 +354,8 @@ class ReplayedMarket(Replaying):
         cause = Cause.ENDED if ended or self._plan_failed or now > since + 1 else Cause.SLOT
         self.slot, self._since = event.slot, now
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
-        return self.planned(book, cause, event).moves
+        freed, self._freed = self._freed, False
+        return self.planned(book, cause, event).moves, freed or cause is Cause.ENDED
 
     def rebased(self, book: LiveBook, event: Event) -> planning.Rebased:
         """Return the book under another inventory; jobs whose machines are gone fail if there is no other place."""
@@ -379,6 +396,7 @@ class ReplayedMarket(Replaying):
         self.outcomes[name].end(BidState.FAILED, slot)
         self.outcomes[name].pay_back(Refund.UNDELIVERED, slot)
         self._going.discard(name)
+        self._freed = True
 
     def _note(self, book: LiveBook, moves: tuple[Move, ...]) -> None:
         for move in moves:

@@ -1,6 +1,6 @@
 """Let the policy decide a bid, and check its decision before any of it is written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from auctions.domain.bid_check import LEAST_WEIGHT
@@ -11,7 +11,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.base import Objective, Policy
-from scheduling.policies.standing import StandingBid, admissions_of, with_first_offer
+from scheduling.policies.standing import Admissions, StandingBid, admissions_of, with_first_offer
 
 
 class WrongDecision(SchedulingError):
@@ -52,32 +52,68 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None)
     return Made(decision, receipt, latency_ms, left)
 
 
+@dataclass
+class TriedBook:
+    """A book on which standing bids are tried, one after another.
+
+    A rejection changes nothing, so what the policy has found out about the book holds for the next bid, too.
+    """
+
+    book: LiveBook
+    _admissions: Admissions | None = field(default=None, init=False)
+    _changed: bool = field(default=False, init=False)
+
+    def admission(self, bid: CoreBid) -> Decision | None:
+        """Return the admission of a bid on the book as it is; None if the policy rejects the bid."""
+        if self._admissions is None or self._changed:
+            self._admissions = admissions_of(self.book.policy, self.book.view(), self._admissions)
+            self._changed = False
+        return self._admissions(bid)
+
+    def without(self, bid: CoreBid, *, admitted: bool = False) -> None:
+        """Note that this bid competes no longer.
+
+        If it was `admitted`, the policy goes on from what it has found out; otherwise it looks at the whole book again.
+        """
+        self._changed = True
+        if not admitted:
+            self._admissions = None
+        self.book.competitors = tuple(one for one in self.book.competitors if one.id != bid.id)
+
+
 def decide_again(
-    book: LiveBook, one: StandingBid, first: Decision, *, owner: int, left: int | None = None
+    tried: TriedBook, one: StandingBid, first: Decision, *, owner: int, left: int | None = None
 ) -> Made | None:
     """Try a standing bid; apply an admission to the book, and return None if the bid is rejected again.
 
     `first` is the rejection after which it stands, with densities in the positions of the inventory in force. A try
-    that costs more than `left`, millionths of a credit, is a rejection.
+    that costs more than `left`, millionths of a credit, is a rejection. Where bids compete, the bid is then no
+    competitor of those that are tried after it.
 
     Raises
     ------
     PolicyFailed
         If the policy raises, or its decision breaks a rule.
     """
+    book = tried.book
     with policy_errors():
         if refusal(one.bid, book.policy):
             return None
         began = perf_counter()
-        admission = admissions_of(book.policy, book.view())(one.bid)
+        admission = tried.admission(one.bid)
         latency_ms = (perf_counter() - began) * 1000
-        if admission is None or not limited(admission, left).admitted:
+        if admission is None:
+            return None
+        if not limited(admission, left).admitted:
+            if book.policy.competes:
+                tried.without(one.bid)
             return None
         decision = with_first_offer(admission, first)
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
         _check(decision, one.bid)
         book.apply_decision(one.bid, decision, owner=owner, again=True)
+        tried.without(one.bid, admitted=True)
     return Made(decision, receipt, latency_ms, left)
 
 

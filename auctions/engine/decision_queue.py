@@ -24,8 +24,7 @@ from django.db import connection, transaction
 from auctions.domain import waking
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.domain.standing_rule import RULE
-from auctions.engine import outcomes, standing, team_credits
+from auctions.engine import competitors, outcomes, standing, team_credits
 from auctions.engine.decide import decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState, Market
@@ -33,6 +32,7 @@ from auctions.state import book as books
 from auctions.state import owner_turns
 from auctions.state.book import LiveBook
 from cluster.database.prepared import Prepared
+from scheduling.policies.standing import rule_for
 from web import logs, tracing
 from web.metrics import Laps
 
@@ -141,7 +141,8 @@ def _decide(
     """
     credits = team_credits.locked([bid.team_id for bid in bids], moment)
     until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment, credits)
-    versions, failed = list[int](), None
+    versions, failed, rule = list[int](), None, rule_for(book.policy)
+    competitors.let_compete(market, book)
     for bid in bids:
         try:
             with logs.named(market=market.cluster.name, bid=bid.sequence):
@@ -154,15 +155,18 @@ def _decide(
             break
         priced.append((began, time_ns()))
         credits.take(bid.team_id, one.decision.payment)
-        stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, RULE)
+        stands_until = standing.last_slot(bid.resolved_request, core, book, one.decision, rule, one.left)
         if stands_until is None:
             made.add(bid, one)
         else:
-            made.add_standing(bid, one, until=stands_until, rule=RULE.to_json())
+            made.add_standing(bid, one, until=stands_until, rule=rule.to_json())
+            if book.policy.competes:
+                book.competitors = competitors.joined(book.competitors, core)
         versions.append(market.version)
         if perf_counter() > until:
             break
     laps.lap("policy")
+    book.competitors = ()
     made.write()
     return versions, failed
 

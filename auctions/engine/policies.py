@@ -5,6 +5,7 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
+from auctions.domain.standing_rule import RULE
 from auctions.engine import planning
 from auctions.engine.slots import caught_up
 from auctions.kernels import warming
@@ -14,6 +15,7 @@ from scheduling.book.state import Book, Cause
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.standing import rule_for
 from scheduling.registry import make_policy
 
 PATIENCE_S: Final = 10.0
@@ -74,8 +76,12 @@ def add_version(
     by: User | None,
     planned: planning.Planned = planning.NOTHING,
 ) -> tuple[PolicyVersion, Event]:
-    """Record the policy as the market's next version, under its lock. Every parameter is stored, defaults included."""
-    complete = make_policy(name, parameters).to_json()
+    """Record the policy as the market's next version, under its lock. Every parameter is stored, defaults included.
+
+    The event also states the rule of standing bids if another one was in force: no turn may follow that states it.
+    """
+    policy = make_policy(name, parameters)
+    complete = policy.to_json()
     last = PolicyVersion.objects.filter(market=market).order_by("-number").first()
     chosen = PolicyVersion.objects.create(
         market=market,
@@ -92,5 +98,8 @@ def add_version(
     found = {key: (before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))}
     changes.note(market, "policy changed", found, cluster=cluster, name=f"market {cluster}")
     payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
+    rule = rule_for(policy).to_json()
+    if rule != (market.standing_rule or RULE.to_json()):
+        payload["rule"] = market.standing_rule = rule
     event = record(market, EventKind.POLICY, moment, payload=payload)
     return chosen, event

@@ -69,7 +69,11 @@ def caught_up(market: Market, moment: MarketTime, *, teams: Iterable[int | None]
         withdrawn = transitions.recorded_withdrawals(market)
         if withdrawn:
             payload["withdrawn"] = withdrawn
-        taken = standing.take_turn(market, book, moment, before=before, teams=teams)
+        freed = book.policy.competes and cause is not Cause.ENDED and _freed(market)
+        if freed:
+            payload["freed"] = True
+        ended = freed or cause is Cause.ENDED
+        taken = standing.take_turn(market, book, moment, before=before, ended=ended, teams=teams)
         payload |= taken.turn.payload()
         if "standing" in payload:
             market.standing_rule = taken.turn.rule.to_json()
@@ -92,13 +96,24 @@ def _cause(market: Market, moment: MarketTime) -> Cause:
     """
     if market.planning_failed:
         return Cause.ENDED
-    kinds = (EventKind.OPENED, EventKind.SLOT)
-    last = Event.objects.filter(market=market, kind__in=kinds).order_by("-version")[0]
+    last = _last_slot(market)
     since = last.slot if last.kind == EventKind.OPENED else last.payload.get("now", last.slot + 1)
     if moment.now > since + 1:
         return Cause.ENDED
     ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
     return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
+
+
+def _last_slot(market: Market) -> Event:
+    """Return the event with which slots last passed; the opening of the market if none has passed."""
+    kinds = (EventKind.OPENED, EventKind.SLOT)
+    return Event.objects.filter(market=market, kind__in=kinds).order_by("-version")[0]
+
+
+def _freed(market: Market) -> bool:
+    """Return whether a job was cancelled, failed, or was complete early since slots last passed."""
+    kinds = (EventKind.CANCELLED, EventKind.FAILED, EventKind.COMPLETED)
+    return Event.objects.filter(market=market, version__gt=_last_slot(market).version, kind__in=kinds).exists()
 
 
 def _keep_prices(market: Market, book: LiveBook, *, last: int) -> PolicyFailed | None:

@@ -2,7 +2,7 @@
 
 A bid stands if its owner chose so (`standing` in its body), a policy with posted prices rejected it for its price or
 for lack of room, and it may still be tried. `auctions.engine.slots.caught_up` gives standing bids their turn in the
-transaction in which slots pass: `RULE` says how often, and how many of them. A failed try only writes the slot
+transaction in which slots pass: `rule_for` says how often, and how many of them. A failed try only writes the slot
 of the try. An admission is an event with a receipt, like that of any bid. Bids that end are named in the event of
 the slot and have no event of their own, so that the number of events does not show others when a bid becomes worthless.
 
@@ -18,12 +18,12 @@ from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from auctions.domain import transitions
+from auctions.domain.credits import millionths
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.domain.standing_rule import RULE
-from auctions.engine import outcomes, team_credits
-from auctions.engine.decide import Made, decide_again
+from auctions.engine import competitors, outcomes, team_credits
+from auctions.engine.decide import Made, TriedBook, decide_again
 from auctions.engine.team_credits import TeamCredits
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
 from auctions.state.book import LiveBook
@@ -33,7 +33,7 @@ from scheduling.model.decision import Decision, Reason, canonical, parse
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from scheduling.policies.posted_price import PostedPricePolicy
-from scheduling.policies.standing import StandingBid, StandingRule, stands, turns
+from scheduling.policies.standing import StandingBid, StandingRule, rule_for, stands, turns
 
 ENDED_AT_ONCE: Final = 200
 """Largest number of standing bids that end when a slot begins; others end when later slots begin."""
@@ -99,12 +99,18 @@ def posts_prices(policy: Policy) -> bool:
     return isinstance(policy, PostedPricePolicy)
 
 
-def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, rule: StandingRule) -> int | None:
+def last_slot(
+    request: Json, core: CoreBid, book: LiveBook, decision: Decision, rule: StandingRule, left: int | None = None
+) -> int | None:
     """Return the last slot in which a bid is tried again after this decision; None if the decision is final.
 
-    `request` is the bid's resolved request. A bid does not stand if it would have no turn before it ends.
+    `request` is the bid's resolved request, and `left` is what its team may spend, millionths of a credit; None without
+    a limit. A bid does not stand if it would have no turn before it ends, or if it would compete for what its team
+    could not pay.
     """
     if not request.get("standing") or not posts_prices(book.policy) or not stands(decision):
+        return None
+    if book.policy.competes and not _can_pay(core, left):
         return None
     now, snapshot = book.running.now, book.snapshot
     stated = request.get("standing_until_s")
@@ -114,15 +120,21 @@ def last_slot(request: Json, core: CoreBid, book: LiveBook, decision: Decision, 
     one = StandingBid(number=int(core.id), bid=core, tried=now, until=until, owner=0)
     # Utilities never rise, so there is a first slot in which it has ended.
     last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)
-    return last if last >= rule.next_try(arrival=core.arrival, tried=now) else None
+    return last if last >= rule.soonest_try(arrival=core.arrival, tried=now) else None
 
 
-def is_due(rule: StandingRule, *, before: int, now: int) -> bool:
+def _can_pay(core: CoreBid, left: int | None) -> bool:
+    """Return whether a team that has this left can pay whatever the bid may have to pay: less than it is worth."""
+    return left is None or millionths(core.utility.value) <= left
+
+
+def is_due(rule: StandingRule, *, before: int, now: int, ended: bool) -> bool:
     """Return whether standing bids have a turn when the first slot on sale becomes `now`; it was `before`.
 
-    If slots were skipped, because no worker ran, standing bids have one turn for all of them.
+    `ended` says whether a job ended in these slots, so that the policy planned for `Cause.ENDED`. If slots were
+    skipped, because no worker ran, standing bids have one turn for all of them.
     """
-    return before < now and rule.next_turn(before) <= now
+    return before < now and (rule.next_turn(before) <= now or (rule.at_ends and ended))
 
 
 def in_turn(standing: Iterable[StandingBid], now: int, rule: StandingRule) -> list[StandingBid]:
@@ -135,13 +147,14 @@ def credits_of(turn: Json) -> dict[int, int]:
     return {int(number): left for number, left in turn.get("credits", {}).items()}
 
 
-def try_bid(book: LiveBook, candidate: Candidate, left: int | None = None) -> Try:
+def try_bid(tried: TriedBook, candidate: Candidate, left: int | None = None) -> Try:
     """Try a standing bid, and apply an admission to the book; `left` is what its team may spend."""
     try:
-        made = decide_again(book, candidate.standing, candidate.first, owner=candidate.owner, left=left)
+        made = decide_again(tried, candidate.standing, candidate.first, owner=candidate.owner, left=left)
     except PolicyFailed as failed:
         # A copy, without caches that the policy may have left on the ledger.
-        book.running = book.running.copy()
+        tried.book.running = tried.book.running.copy()
+        tried.without(candidate.standing.bid)
         return Try(candidate, None, failed)
     return Try(candidate, made)
 
@@ -178,40 +191,43 @@ class TurnTaken:
 
 
 def take_turn(
-    market: Market, book: LiveBook, moment: MarketTime, *, before: int, teams: Iterable[int | None] = ()
+    market: Market, book: LiveBook, moment: MarketTime, *, before: int, ended: bool, teams: Iterable[int | None] = ()
 ) -> TurnTaken:
     """End standing bids, and try those whose turn it is, when slots have begun.
 
-    `before` is the first slot on sale before. Admissions are in the book afterwards; `write` writes the rows. `teams`
-    are those whose budgets the same transaction locks later.
+    `before` is the first slot on sale before, and `ended` says whether a job ended since. Admissions are in the book
+    afterwards; `write` writes the rows. `teams` are those whose budgets the same transaction locks later.
     """
     rows = Bid.objects.filter(market=market, state=BidState.STANDING).select_related("first_decision")
-    posted = posts_prices(book.policy)
+    posted, rule = posts_prices(book.policy), rule_for(book.policy)
     over = rows.filter(stands_until__lt=moment.now) if posted else rows
     ending = list(over.order_by("stands_until", "sequence")[:ENDED_AT_ONCE])
     trying: list[Bid] = []
-    if posted and is_due(RULE, before=before, now=moment.now):
-        able = _able(rows.filter(stands_until__gte=moment.now), RULE, now=moment.now)
+    if posted and is_due(rule, before=before, now=moment.now, ended=ended):
+        able = _able(rows.filter(stands_until__gte=moment.now), rule, now=moment.now)
         place = Window(RowNumber(), partition_by="owner", order_by=("tried_slot", "sequence"))
-        mine = able.annotate(place=place).filter(place__lte=RULE.each)
-        trying = list(mine.order_by("tried_slot", "sequence")[: RULE.most])
+        mine = able.annotate(place=place).filter(place__lte=rule.each)
+        trying = list(mine.order_by("tried_slot", "sequence")[: rule.most])
     bids = {bid.sequence: bid for bid in (*ending, *trying)}
     if not bids:
-        return TurnTaken(Turn(RULE))
+        return TurnTaken(Turn(rule))
     found = _candidates(market, book, bids)
-    ended = [(bid.sequence, final_rejection(found[bid.sequence], book)) for bid in ending]
-    order = in_turn((found[bid.sequence].standing for bid in trying), moment.now, RULE)
+    over_now = [(bid.sequence, final_rejection(found[bid.sequence], book)) for bid in ending]
+    order = in_turn((found[bid.sequence].standing for bid in trying), moment.now, rule)
     credits = team_credits.locked([*teams, *(bids[one.number].team_id for one in order)], moment)
-    tries, seen = [], {}
+    tries, seen, tried = [], {}, TriedBook(book)
+    if order:
+        competitors.let_compete(market, book)
     for one in order:
         team = bids[one.number].team_id
         left = credits.left(team)
         if left is not None:
             seen[one.number] = left
-        tries.append(try_bid(book, found[one.number], left))
+        tries.append(try_bid(tried, found[one.number], left))
         if tries[-1].made is not None:
             credits.take(team, tries[-1].made.decision.payment)
-    return TurnTaken(Turn(RULE, tries, ended, seen), bids, credits)
+    book.competitors = ()
+    return TurnTaken(Turn(rule, tries, over_now, seen), bids, credits)
 
 
 def _able(rows: QuerySet[Bid], rule: StandingRule, *, now: int) -> QuerySet[Bid]:

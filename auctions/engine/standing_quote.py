@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from auctions.domain.credits import limited
 from auctions.domain.errors import NotReady
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.domain.standing_rule import RULE
 from auctions.engine import team_credits
 from auctions.engine.decide import answer
 from auctions.engine.standing import posts_prices
@@ -15,6 +14,7 @@ from auctions.models import Bid, BidState, FirstDecision
 from auctions.state.book import core_in_force
 from auctions.state.market_snapshot import market_snapshot, one_version
 from scheduling.policies.posted_price import CENT
+from scheduling.policies.standing import StandingRule, rule_for
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class StandingReading:
     last_try: int | None
     """Slot in which it was last tried again; None if it was not."""
     next_try: int | None
-    """Slot in which it is tried next; None if it stands no longer."""
+    """Slot of its next regular turn; None if there is none before it ends."""
     least_value: float | None
     """Least value with which it would be admitted at the prices of now; None if it stands no longer, or if unknown."""
     explanation: str
@@ -55,17 +55,23 @@ def _reading(bid: Bid) -> StandingReading | None:
     if bid.state != BidState.STANDING or bid.stands_until is None or bid.tried_slot is None:
         words = f"It stood from slot {first} on and was tried again {times}."
         return StandingReading(first, last, None, None, words)
-    now = market_snapshot(bid.market).moment.now
-    able = RULE.next_try(arrival=bid.arrival_slot, tried=bid.tried_slot)
-    upcoming = max(able, RULE.next_turn(now - 1))
+    seen = market_snapshot(bid.market)
+    rule = rule_for(seen.book.policy)
+    able = rule.next_try(arrival=bid.arrival_slot, tried=bid.tried_slot)
+    upcoming = max(able, rule.next_turn(seen.moment.now - 1))
     following = upcoming if upcoming <= bid.stands_until else None
-    next_words = (
-        "It will not be tried again." if following is None else f"It is tried next at the beginning of slot {following}"
-        f", and in slot {bid.stands_until} at the latest."
-    )  # fmt: skip
+    next_words = _next_words(rule, following, until=bid.stands_until)
     least, at_prices = _at_prices(bid)
     words = f"It stands since slot {first} and was tried again {times}. {next_words} {at_prices}"
     return StandingReading(first, last, following, least, words, at_prices)
+
+
+def _next_words(rule: StandingRule, following: int | None, *, until: int) -> str:
+    if following is None:
+        ends = f"It is tried again only if a job ends before, in slot {until} at the latest."
+        return ends if rule.at_ends else "It will not be tried again."
+    sooner = ", or earlier, in a slot in which a job has ended" if rule.at_ends else ""
+    return f"It is tried next at the beginning of slot {following}{sooner}, and in slot {until} at the latest."
 
 
 def _at_prices(bid: Bid) -> tuple[float | None, str]:
@@ -75,6 +81,8 @@ def _at_prices(bid: Bid) -> tuple[float | None, str]:
         warming.check_market(bid.market_id)
         if not posts_prices(seen.book.policy):
             return None, f"{seen.book.policy.title} posts no prices, so it ends when the next slot begins."
+        if seen.book.policy.competes:
+            return None, "It competes with the other bids that stand, and those are sealed."
         with policy_errors(), seen.book.trial() as book:
             found = answer(core_in_force(bid, seen.market, book.snapshot), book)
     except NotReady as error:

@@ -13,7 +13,6 @@ from auctions.domain.bid_conversion import check_finite, core_bid, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed, NoMarket
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.domain.standing_rule import RULE
 from auctions.engine import intake, standing, team_credits
 from auctions.engine.bid_samples import sample_for
 from auctions.engine.decide import decide
@@ -24,10 +23,11 @@ from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
 from scheduling.model.bid import Bid as CoreBid
-from scheduling.model.decision import Decision, canonical
+from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.standing import rule_for
 
 log = logging.getLogger(__name__)
 
@@ -131,12 +131,13 @@ def quote(*, market: Market, body: Json, bidder: User | None = None) -> Quote:
     try:
         with shared.trial() as book:
             made = decide(book, core, owner=NOBODY, left=left)
-            stands_until = standing.last_slot(resolved, core, book, made.decision, RULE)
+            stands_until = standing.last_slot(resolved, core, book, made.decision, rule_for(book.policy), left)
     except PolicyFailed as failed:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
+    words = _beside_sealed_bids(made.decision) if shared.policy.competes else made.decision.explanation
     return Quote(
-        decision=replace(made.decision, bid_id="quote"),
+        decision=replace(made.decision, bid_id="quote", explanation=words),
         ledger_version=shared.version,
         slot=now,
         core=core,
@@ -144,6 +145,21 @@ def quote(*, market: Market, body: Json, bidder: User | None = None) -> Quote:
         policy=shared.policy,
         stands_until=stands_until,
     )
+
+
+def _beside_sealed_bids(decision: Decision) -> str:
+    """Return a quote's decision in words where bids compete: those that stand are sealed, and quotes are free."""
+    if decision.admitted:
+        return (
+            f"If no bid that stands comes first, it starts now and is complete by slot {decision.due}. It then pays "
+            "what this takes from the bids that stand, less than what it is worth."
+        )
+    if decision.reason is Reason.NO_ROOM:
+        return (
+            "It would not start now: jobs with a promise need the machines. If it stands, it competes when machines "
+            "are freed."
+        )
+    return decision.explanation
 
 
 def _team_needed(cluster: Cluster) -> str:

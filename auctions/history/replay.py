@@ -13,7 +13,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import planning, standing
-from auctions.engine.decide import answer
+from auctions.engine.decide import TriedBook, answer
 from auctions.engine.planning import Planned
 from auctions.engine.standing import Candidate, Try, Turn
 from auctions.history.recorded import RecordedReceipts, Rows, Source
@@ -166,8 +166,11 @@ class Replaying:
 
         What the bid's team may spend is what it had left on record.
         """
+        self.standing.let_compete(book)
         with policy_errors():
-            return limited(answer(core, book), event.payload.get("credits"))
+            decision = limited(answer(core, book), event.payload.get("credits"))
+        book.competitors = ()
+        return decision
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """Remove a job and return the moves; nothing happens if an inventory removed it already."""
@@ -176,11 +179,13 @@ class Replaying:
         book.end(str(bid.sequence))
         return self.planned(book, Cause.ENDED, event).moves
 
-    def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
-        """Return the moves after slots have passed."""
+    def passed(self, book: LiveBook, event: Event) -> tuple[tuple[Move, ...], bool]:
+        """Return the moves after slots have passed, and whether a job ended in them."""
         # Events recorded before policies could plan have no cause: no policy planned.
         cause = event.payload.get("cause")
-        return () if cause is None else self.planned(book, Cause(cause), event).moves
+        if cause is None:
+            return (), False
+        return self.planned(book, Cause(cause), event).moves, cause == Cause.ENDED or "freed" in event.payload
 
     def rebased(self, book: LiveBook, event: Event) -> planning.Rebased:
         """Return the book under another inventory, with the jobs that move or fail."""
@@ -265,29 +270,36 @@ class Replaying:
 
     def _slots_pass(self, event: Event) -> Step:
         book = self.at(event.payload.get("now", event.slot + 1))
-        moves = self.passed(book, event)
+        moves, ended = self.passed(book, event)
         recorded = event.payload.get("standing", {})
-        if "rule" in recorded:
-            self.standing.rule = StandingRule.from_json(recorded["rule"])
+        self.state_rule(recorded)
         turn = self.turn_of_standing_bids(
-            book, failing=recorded.get("failed", ()), credits=standing.credits_of(recorded)
+            book, ended=ended, failing=recorded.get("failed", ()), credits=standing.credits_of(recorded)
         )
         self._admitted |= {one.sequence for one in turn.tries if one.made is not None}
         return self._step(event, moves, standing=list(turn.payload().values()))
 
-    def turn_of_standing_bids(self, book: LiveBook, *, failing: Sequence[int], credits: Mapping[int, int]) -> Turn:
+    def state_rule(self, recorded: Json) -> None:
+        """Note the rule of standing bids if an event, or its turn, states one."""
+        if "rule" in recorded:
+            self.standing.rule = StandingRule.from_json(recorded["rule"])
+
+    def turn_of_standing_bids(
+        self, book: LiveBook, *, ended: bool, failing: Sequence[int], credits: Mapping[int, int]
+    ) -> Turn:
         """Give standing bids their turn in a slot that begins, and note their decisions in `turned`."""
         charged: dict[int, float] = {}
 
-        def ask(book: LiveBook, candidate: Candidate, left: int | None) -> Try:
+        def ask(tried: TriedBook, candidate: Candidate, left: int | None) -> Try:
+            book = tried.book
             view = book.view()
-            prices = book.policy.prices(view) if self._priced else None
-            done = standing.try_bid(book, candidate, left)
+            prices = book.policy.prices(view) if self._priced and not book.policy.competes else None
+            done = standing.try_bid(tried, candidate, left)
             if prices is not None and done.made is not None:
                 charged[done.sequence] = _cost(candidate.standing.bid, done.made.decision, prices, view) or 0.0
             return done
 
-        turn = self.standing.turn(book, before=self._on_sale, failing=failing, credits=credits, ask=ask)
+        turn = self.standing.turn(book, before=self._on_sale, ended=ended, failing=failing, credits=credits, ask=ask)
         decided = [(number, decision) for number, decision in turn.ended]
         decided += [(one.sequence, one.made.decision) for one in turn.tries if one.made is not None]
         self.turned = [
@@ -307,6 +319,7 @@ class Replaying:
         return turn
 
     def _change_policy(self, event: Event) -> Step:
+        self.state_rule(event.payload)
         policy = recorded_policy(event.payload["name"], event.payload["parameters"])
         if self._book is None:
             if self._opening is None:
@@ -327,16 +340,13 @@ class Replaying:
         book = self.at(event.slot)
         core = self._core(bid, event, book)
         decision = self.decided(book, core, event)
-        # If jobs do not pay, prices are only used to choose schedules.
-        pays = self._priced and book.policy.objective is Objective.WELFARE
-        charged = _posted_cost(book, core, decision) if pays else 0.0 if self._priced and decision.admitted else None
+        charged = self._charged(book, core, decision)
         again = bid.sequence in self.standing
         with policy_errors():
             book.apply_decision(core, decision, owner=bid.owner_id, again=again)
         self.standing.remove(bid.sequence)
-        if "rule" in event.payload:
-            self.standing.rule = StandingRule.from_json(event.payload["rule"])
-        until = self.stand(bid, core, book, decision)
+        self.state_rule(event.payload)
+        until = self.stand(bid, core, book, decision, event)
         step = self._step(event, decision.moves, standing=[] if until is None else [until])
         return Replayed(
             **vars(step),
@@ -348,9 +358,19 @@ class Replaying:
             stands=until is not None,
         )
 
-    def stand(self, bid: Bid, core: CoreBid, book: LiveBook, decision: Decision) -> int | None:
-        """Let a bid stand if it does after this decision; return until when."""
-        until = standing.last_slot(bid.resolved_request, core, book, decision, self.standing.rule)
+    def _charged(self, book: LiveBook, core: CoreBid, decision: Decision) -> float | None:
+        """Return what an admitted job has to pay at posted prices; None if that is not known, or there are none."""
+        if not self._priced or book.policy.competes:
+            return None
+        if book.policy.objective is Objective.WELFARE:
+            return _posted_cost(book, core, decision)
+        # If jobs do not pay, prices are only used to choose schedules.
+        return 0.0 if decision.admitted else None
+
+    def stand(self, bid: Bid, core: CoreBid, book: LiveBook, decision: Decision, event: Event) -> int | None:
+        """Let a bid stand if it does after this decision, with what its team had left on record; return until when."""
+        left = event.payload.get("credits")
+        until = standing.last_slot(bid.resolved_request, core, book, decision, self.standing.rule, left)
         if until is not None:
             one = StandingBid(bid.sequence, core, tried=book.running.now, until=until, owner=bid.owner_id)
             self.keys[bid.sequence] = bid.pk

@@ -8,7 +8,9 @@ from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
-from auctions.engine import standing
+from auctions.engine import competitors, standing
+from auctions.engine.competitors import Cores
+from auctions.engine.decide import TriedBook
 from auctions.engine.standing import Candidate, Try, Turn
 from auctions.history.recorded import Source
 from auctions.models import Bid
@@ -18,7 +20,7 @@ from scheduling.model.decision import Decision, canonical
 from scheduling.model.types import Json
 from scheduling.policies.standing import StandingBid, StandingRule
 
-Asks = Callable[[LiveBook, Candidate, int | None], Try]
+Asks = Callable[[TriedBook, Candidate, int | None], Try]
 """Tries one standing bid, as `auctions.engine.standing.try_bid` does."""
 
 
@@ -35,10 +37,14 @@ class Standing:
 
     def candidate(self, book: LiveBook) -> Candidate:
         """Return the bid as it is tried, in the positions of the book's inventory."""
-        now, name = book.snapshot, str(self.row.sequence)
-        core = core_bid(self.row.resolved_request, now, bid_id=name, arrival=self.row.arrival_slot)
+        now = book.snapshot
         first = standing.first_offer(self.first, old=self.snapshot, new=now)
-        return Candidate(replace(self.one, bid=core), first, self.row.owner_id)
+        return Candidate(replace(self.one, bid=self.core(now)), first, self.row.owner_id)
+
+    def core(self, snapshot: InventorySnapshot) -> CoreBid:
+        """Return the bid in the positions of an inventory."""
+        name = str(self.row.sequence)
+        return core_bid(self.row.resolved_request, snapshot, bid_id=name, arrival=self.row.arrival_slot)
 
 
 class Snapshots:
@@ -66,6 +72,8 @@ class StandingBids:
         """The rule of the last turn."""
         self._bids: dict[int, Standing] = {}
         self._quarantined: dict[int, Standing] = {}
+        self._competitors = Cores()
+        """Bids that were compared last."""
 
     def __contains__(self, number: int) -> bool:
         return number in self._bids
@@ -115,7 +123,11 @@ class StandingBids:
     def copy(self) -> "StandingBids":
         """Return an independent copy."""
         other = StandingBids(self.rule)
-        other._bids, other._quarantined = dict(self._bids), dict(self._quarantined)
+        other._bids, other._quarantined, other._competitors = (
+            dict(self._bids),
+            dict(self._quarantined),
+            self._competitors,
+        )
         return other
 
     def add(self, row: Bid, one: StandingBid, first: Decision, snapshot: InventorySnapshot) -> None:
@@ -145,11 +157,29 @@ class StandingBids:
         if found is not None:
             self._bids[number] = found
 
+    def let_compete(self, book: LiveBook) -> None:
+        """Let the policy see the bids that stand now, if it compares them, as `competitors.let_compete` does."""
+        book.competitors = ()
+        if book.policy.competes:
+            numbers = competitors.latest(n for n, found in self._bids.items() if found.one.until >= book.running.now)
+            self._competitors = self._competitors.of(
+                numbers, book.snapshot, lambda missing: {n: self._bids[n].core(book.snapshot) for n in missing}
+            )
+            book.competitors = tuple(self._competitors.by_number.values())
+
     def turn(
-        self, book: LiveBook, *, before: int, failing: Collection[int], credits: Mapping[int, int], ask: Asks
+        self,
+        book: LiveBook,
+        *,
+        before: int,
+        ended: bool,
+        failing: Collection[int],
+        credits: Mapping[int, int],
+        ask: Asks,
     ) -> Turn:
         """Give the bids their turn, when the first slot on sale was `before`; admissions are in the book afterwards.
 
+        `ended` says whether a job ended since.
         The policy is not asked about bids whose numbers are in `failing`, because it failed on them in the record.
         `credits` is what the teams of tried bids had left in the record.
         """
@@ -157,20 +187,27 @@ class StandingBids:
         over = [found for found in self._bids.values() if not posted or found.one.until < now]
         ending = sorted(over, key=attrgetter("one.until", "one.number"))[: standing.ENDED_AT_ONCE]
         trying = []
-        if posted and standing.is_due(self.rule, before=before, now=now):
+        if posted and standing.is_due(self.rule, before=before, now=now, ended=ended):
             trying = standing.in_turn((found.one for found in self._bids.values()), now, self.rule)
-        ended = [(found.one.number, standing.final_rejection(found.candidate(book), book)) for found in ending]
-        tries = [self._try(book, self._bids[one.number], failing, credits.get(one.number), ask) for one in trying]
-        for number, _ in ended:
+        over_now = [(found.one.number, standing.final_rejection(found.candidate(book), book)) for found in ending]
+        self.let_compete(book)
+        tried = TriedBook(book)
+        tries = [self._try(tried, self._bids[one.number], failing, credits.get(one.number), ask) for one in trying]
+        book.competitors = ()
+        for number, _ in over_now:
             self.remove(number)
         seen = {one.number: credits[one.number] for one in trying if one.number in credits}
-        return Turn(self.rule, tries, ended, seen)
+        return Turn(self.rule, tries, over_now, seen)
 
-    def _try(self, book: LiveBook, found: Standing, failing: Collection[int], left: int | None, ask: Asks) -> Try:
-        candidate = found.candidate(book)
+    def _try(self, tried: TriedBook, found: Standing, failing: Collection[int], left: int | None, ask: Asks) -> Try:
+        candidate = found.candidate(tried.book)
         number = candidate.standing.number
-        done = Try(candidate, None, PolicyFailed("on record")) if number in failing else ask(book, candidate, left)
-        self.tried(number, slot=book.running.now)
+        if number in failing:
+            tried.without(candidate.standing.bid)
+            done = Try(candidate, None, PolicyFailed("on record"))
+        else:
+            done = ask(tried, candidate, left)
+        self.tried(number, slot=tried.book.running.now)
         if done.failed is not None:
             self.quarantine(number)
         elif done.made is not None:

@@ -73,6 +73,8 @@ class LiveBook:
     policy: Policy
     policy_id: int
     running: RunningBook
+    competitors: tuple[CoreBid, ...] = ()
+    """Bids that stand, in order of arrival, while a policy decides under which bids compete; otherwise empty."""
 
     @property
     def ledger(self) -> Ledger:
@@ -85,7 +87,7 @@ class LiveBook:
 
     def view(self) -> Book:
         """Return the part of the book that the policy may read."""
-        return self.running.view()
+        return self.running.view(self.competitors)
 
     def choose(self, policy: Policy) -> None:
         """Let another policy decide. Unless it keeps promised slots, jobs with such a promise keep their machines."""
@@ -122,7 +124,7 @@ class LiveBook:
             queues = queues.relaid(snapshot.inventory, servers=servers, types=types, bids=bids)
         offered = deque(self.running.offers, maxlen=HISTORY)
         running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), offered)
-        return replace(self, snapshot=snapshot, running=running)
+        return replace(self, snapshot=snapshot, running=running, competitors=())
 
     def end(self, job_id: str) -> None:
         """Free what a job holds from now on; nothing happens if the job is over."""

@@ -128,7 +128,7 @@ def recorded(market: Market) -> list[object]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("policy", ["dps", "completions", "weighted_completion", "preemptive"])
+@pytest.mark.parametrize("policy", ["dps", "completions", "competition", "weighted_completion", "preemptive"])
 def test_bids_of_a_batch_are_decided_as_if_each_was_alone(
     alice: User, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,7 @@ from tests.auctions.counterfactual.assertions import (
 )
 from tests.auctions.worlds import body, make_cluster, make_market, make_operator, make_user, sell_out, set_time, submit
 
-FAMILIES = ("dps", "oasis", "completions", "weighted_completion", "dorm", "fifo", "preemptive")
+FAMILIES = ("dps", "oasis", "completions", "competition", "weighted_completion", "dorm", "fifo", "preemptive")
 
 
 def run_to(market: Market, seconds: float) -> None:
@@ -169,7 +169,7 @@ def test_every_policy_plans_the_freed_machines_anew(name: str, alice: User, db: 
         Capacity.objects.filter(server__name="cloud", resource=gpu).update(amount=0)
     market = open_market(cluster, policy=name)
     weighs = {"model": "ResNet-50", "epochs": 6, "weight": 5}
-    sent = body(500.0, epochs=6) if name in ("dps", "oasis", "completions") else weighs
+    sent = body(500.0, epochs=6) if name in ("dps", "oasis", "completions", "competition") else weighs
     for _ in range(6):
         submit_bid(cluster=market.cluster, owner=alice, body=sent)
     run_to(market, 350.0)

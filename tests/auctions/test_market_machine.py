@@ -49,7 +49,17 @@ from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 from tests.draws import rounds
 
-OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf", "faulty_fifo", "completions")
+OTHERS = (
+    "dps",
+    "fifo",
+    "drf",
+    "weighted_completion",
+    "preemptive",
+    "srtf",
+    "faulty_fifo",
+    "completions",
+    "competition",
+)
 """Policies of counterfactual replays, two for each market."""
 VALUES = st.sampled_from([0.5, 3.0, UNLUCKY, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
@@ -70,6 +80,7 @@ POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
         ("dps", {"price": "fluid", "refit_every": 2}),
         ("completions", {}),
         ("completions", {"refit_every": 2, "restart": 1}),
+        ("competition", {}),
         ("weighted_completion", {}),
         ("weighted_completion", {"lambda": 8.0}),
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),

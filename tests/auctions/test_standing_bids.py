@@ -276,7 +276,7 @@ def test_the_longer_a_bid_stands_the_less_often_it_is_tried(
 ) -> None:
     """Live, replayed and audited by the rule that each turn recorded, whatever the rule is by now."""
     with monkeypatch.context() as changed:
-        changed.setattr(standing, "RULE", replace(RULE, every=1, per_age=3))
+        changed.setattr(standing, "rule_for", lambda _policy: replace(RULE, every=1, per_age=3))
         filled(market, alice)
         stands(market, bob)
         pass_to(market, 12)
@@ -300,14 +300,14 @@ def test_an_event_states_the_rule_of_turns_only_if_it_is_not_the_one_stated_last
         stands(market, bob)
     with monkeypatch.context() as other_process:
         other_process.setattr(book, "_books", {})
-        other_process.setattr(decision_queue, "RULE", replace(RULE, every=2))
+        other_process.setattr(decision_queue, "rule_for", lambda _policy: replace(RULE, every=2))
         stands(market, bob)
         stands(market, bob)
     book.forget()  # nothing that a process remembers changes an event
     stands(market, bob)
     stands(market, bob)
     with monkeypatch.context() as other_process:
-        other_process.setattr(standing, "RULE", replace(RULE, every=1))
+        other_process.setattr(standing, "rule_for", lambda _policy: replace(RULE, every=1))
         pass_to(market, 2)
     stands(market, bob)
     events = Event.objects.filter(kind=EventKind.STANDING).order_by("version")

@@ -21,6 +21,7 @@ PARAMETERS: Final[dict[str, tuple[Json, ...]]] = {
         {"worker_reserve_factor": 0.1, "refit_every": 3},
     ),
     "completions": ({}, {"refit_every": 2, "restart": 1}),
+    "competition": ({}, {"later": 0.0}, {"restart": 1, "steps": 8}),
     "weighted_completion": ({}, {"lambda": 8.0}, {"mode": "interval", "batches": "chained"}),
     "preemptive": ({}, {"cloud": "edge"}),
 }
