@@ -131,7 +131,8 @@ class BidForm(PageForm):
         required=False,
         label="Keep trying until it is worth nothing",
         help_text="If the bid is rejected for its price or for lack of room, it is tried again when slots begin, at the"
-        " prices posted then. You can withdraw it at any time.",
+        " prices posted then; where bids compete, in competition with the other bids that stand. You can withdraw it at"
+        " any time.",
     )
     start_after_h = forms.FloatField(
         required=False, min_value=0, label="Earliest start", help_text=f"{AFTER_ARRIVAL[:-1]}; empty for at once."

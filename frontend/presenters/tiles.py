@@ -7,6 +7,7 @@ from typing import Final
 from auctions.readings.market_readings import Summary
 from frontend.presenters.numbers import money, percent
 from scheduling.policies.base import Objective
+from scheduling.registry import POLICIES
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,10 @@ class Tile:
 
 def tiles_of(reading: Summary) -> list[Tile]:
     """Return the tiles of a market; figures that are not published have none."""
-    sealed = UNPUBLISHED if reading.published is not None else ()
-    return [make(reading) for make in TILES[reading.objective] if make not in sealed]
+    left_out = [*UNPUBLISHED] if reading.published is not None else []
+    if POLICIES[reading.policy].competes:
+        left_out.append(_price)  # nothing has a posted price
+    return [make(reading) for make in TILES[reading.objective] if make not in left_out]
 
 
 def _welfare(reading: Summary) -> Tile:

@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
 from accounts.rights import operates, rights_of
+from auctions.counterfactual.alternatives import SEALED, competed
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
@@ -212,6 +213,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
         "stated": "weight" if "weight" in bid.resolved_request else "value",
         "archive": bid.seal,
+        "sealed": SEALED if competed(bid) else "",
         "was_admitted": bid.state in ADMITTED if decision is None else decision.admitted,
         "steps": steps,
         # Only a job whose plan may change has steps.

@@ -16,7 +16,7 @@ from auctions.state.market_snapshot import market_snapshot
 from frontend.access import timeline_of
 from frontend.figures import competitive_ratio, flow, gantt, prices, welfare
 from frontend.figures.base import Drawing, Table
-from scheduling.policies.base import Objective
+from scheduling.policies.base import Objective, Policy
 
 PAST_SLOTS: Final = 24
 """Number of past slots in the schedule."""
@@ -270,10 +270,12 @@ PUBLISHED: Final[Mapping[str, Chart]] = {
 
 
 def sections_of(
-    objective: Objective, servers: Sequence[str], query: QueryDict, *, published: bool = False
+    policy: type[Policy], servers: Sequence[str], query: QueryDict, *, published: bool = False
 ) -> list[Section]:
     """Return the charts of an overview with the choices in the address; `published` for published figures."""
-    names, charts = SECTIONS[objective], PUBLISHED if published else CHARTS
+    charts = PUBLISHED if published else CHARTS
+    # Where bids compete, nothing has a posted price.
+    names = [name for name in SECTIONS[policy.objective] if name != "prices" or not policy.competes]
     choices = {name: charts[name].choices(servers) for name in names}
     chosen = {name: query.get(name, "") for name in names if choices[name]}
     return [

@@ -12,6 +12,7 @@ from frontend.access import market_named, market_view, page_view, timeline_of, v
 from frontend.presenters.tiles import tiles_of
 from frontend.views.charts import CHARTS, Shown, sections_of
 from frontend.views.responses import csv_response, figure_response, unless_known
+from scheduling.registry import POLICIES
 
 
 @market_view
@@ -39,7 +40,9 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "now": now_words(market, reading),
         "published": published_words(market, reading),
         "least_owners": publications.LEAST_OWNERS,
-        "sections": sections_of(reading.objective, servers, request.GET, published=reading.published is not None),
+        "sections": sections_of(
+            POLICIES[reading.policy], servers, request.GET, published=reading.published is not None
+        ),
         "query": request.GET.urlencode(),
     }
     return render(request, "frontend/overview.html", context)

@@ -1,0 +1,56 @@
+"""Pages of a market in which bids compete: nothing has a posted price."""
+
+import pytest
+from django.test import Client
+
+from auctions.counterfactual.alternatives import SEALED
+from auctions.engine import decision_queue
+from auctions.engine.markets import open_market
+from tests.auctions.worlds import body, make_cluster, make_operator, make_user, submit
+
+
+@pytest.mark.parametrize(("policy", "priced"), [("completions", True), ("competition", False)])
+def test_an_overview_shows_prices_only_where_they_are_posted(db: None, policy: str, priced: bool) -> None:
+    market, alice = open_market(make_cluster("lab"), policy=policy, parameters={}), make_user("alice")
+    submit(market, alice, 50.0)
+    decision_queue.process_pending(market.pk)
+    client = Client()
+    client.force_login(alice)
+    page = client.get("/markets/lab/")
+    shown = {section.name for section in page.context["sections"]}
+    assert shown == {"schedule", "welfare"} | ({"prices"} if priced else set())
+    assert ("price" in {tile.key for tile in page.context["tiles"]}) == priced
+    assert ("Prices in force" in client.get("/markets/lab/bids/1/").content.decode()) == priced
+
+
+def test_a_quote_leaves_bids_that_stand_out_and_says_so(db: None) -> None:
+    open_market(make_cluster("lab"), policy="competition", parameters={})
+    client = Client()
+    client.force_login(make_user("alice"))
+    answer = client.post("/api/v1/clusters/lab/quotes", body(5.0), content_type="application/json")
+    assert answer.status_code == 200
+    assert answer.json()["explanation"].startswith("If no bid that stands comes first, it starts now and is complete")
+    form = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}
+    page = client.post("/markets/lab/quote/", form).text
+    assert "what this takes from bids that stand" in page
+    assert "Payoff" not in page
+
+
+@pytest.mark.parametrize(("policy", "sealed"), [("completions", False), ("competition", True)])
+def test_what_other_statements_would_have_brought_is_sealed_where_bids_compete(
+    db: None, policy: str, sealed: bool
+) -> None:
+    market, alice = open_market(make_cluster("lab"), policy=policy, parameters={}), make_user("alice")
+    submit(market, alice, 50.0)
+    decision_queue.process_pending(market.pk)
+    for user in (alice, make_operator()):
+        client = Client()
+        client.force_login(user)
+        page, answer = "/markets/lab/bids/1", client.get("/api/v1/clusters/lab/bids/1/alternatives")
+        assert answer.status_code == (409 if sealed else 200)
+        assert (answer.json().get("detail") == SEALED) == sealed
+        assert (SEALED in client.get(f"{page}/").text) == sealed
+        assert (f"{page}/alternatives.csv" in client.get(f"{page}/").text) != sealed
+        assert client.get(f"{page}/alternatives.csv").status_code == (404 if sealed else 200)
+        for kind in ("value", "time"):
+            assert (SEALED in client.get(f"{page}/stating/{kind}.json").text) == sealed
