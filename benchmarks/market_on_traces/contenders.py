@@ -7,7 +7,7 @@ from typing import Any, Final
 from scheduling.model.types import Json
 from scheduling.offline import Covers
 from scheduling.policies.base import Policy
-from scheduling.policies.standing import StandingRule
+from scheduling.policies.standing import StandingRule, rule_for
 from scheduling.registry import make_policy
 
 PLAIN: Final[Json] = {"price": "quantile", "near_share": 0.0, "sooner": 0.0}
@@ -24,7 +24,7 @@ QUEUES: Final = ("srtf", "tiresias", "tiresias_l", "fifo", "drf", "antman", "pre
 STATED: Final = ("rrh", "weighted_completion")
 """Policies that order jobs by stated values and take no payment, so that nobody has a reason to state the truth. They
 count among all policies, and not among the queues."""
-MARKETS: Final = ("dps", "oasis", "completions")
+MARKETS: Final = ("dps", "oasis", "completions", "competition")
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,5 @@ def contenders() -> list[Contender]:
     """Return every contender, markets first."""
     others = [Contender(name, name, {}) for name in (*QUEUES, *STATED)]
     completions = Contender("completions", "completions", {}, StandingRule())
-    return [*markets("dps"), *markets("oasis"), completions, *others]
+    competition = Contender("competition", "competition", {}, rule_for(make_policy("competition", {})))
+    return [*markets("dps"), *markets("oasis"), completions, competition, *others]

@@ -10,6 +10,7 @@ DRAWN: Mapping[str, tuple[str, str]] = {
     "dps": ("#0b5fa5", ""),
     "dps before": ("#0b5fa5", "6 4"),
     "completions": ("#a0126b", ""),
+    "competition": ("#1b2430", ""),
     "oasis": ("#b3541e", ""),
     "oasis before": ("#b3541e", "6 4"),
     "srtf": ("#2f7048", ""),

@@ -79,10 +79,11 @@ def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market
 
 
 def test_a_server_asks_for_no_kernels_of_studies(db: None) -> None:
-    """Certificates of completions need those of bounds."""
+    """Certificates of completions and of competition need those of bounds."""
     for name in POLICIES.keys() - {"oasis"}:  # which these servers do not suit
         open_market(make_cluster(name.replace("_", "-")), policy=name)
-    assert set(warming.groups_of_open_markets()) == {kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS}
+    needed = {kernels.RIGID, kernels.PLANNER, kernels.COMPETITION, kernels.QUEUES, kernels.BOUNDS}
+    assert set(warming.groups_of_open_markets()) == needed
 
 
 def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPatch) -> None:

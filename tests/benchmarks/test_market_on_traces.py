@@ -269,8 +269,9 @@ def test_the_document_says_in_how_many_workloads_the_load_is_not_reached() -> No
 
 def test_completions_had_no_former_defaults_and_are_judged_by_those_of_the_other_markets() -> None:
     cells = made_up(2.0, BY_SIZE, {"dps before": 0.4, "oasis before": 0.5, "completions": 0.45})
-    (found,) = (one for one in verdicts(cells) if one.text == "by size: welfare / best before")
+    found, other = (one for one in verdicts(cells) if one.text == "by size: welfare / best before")
     assert (found.market, found.figures, found.met) == ("completions", (0.9,), False)
+    assert (other.market, other.figures) == ("competition", ())
     alone = made_up(2.0, BY_SIZE, {"dps before": 0.4, "completions": 0.45})
     assert "| completions | by size: welfare / best before | - | - | - | 0 of 0 | not judged: nothing" in (
         with_sections(PAGE + RULES + TABLE, alone)
