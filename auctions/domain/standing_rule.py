@@ -6,7 +6,7 @@ from scheduling.policies.base import Policy
 from scheduling.policies.standing import StandingRule, rule_for
 
 RULE: Final = StandingRule()
-"""The rule of a market whose events state none. How long bids stand, and `every`, are the same under all policies."""
+"""The rule of a market whose events state none. `longest` and `each` are equal under all policies."""
 
 
 def rule_under(policy: Policy, recorded: StandingRule) -> StandingRule:

@@ -13,9 +13,7 @@ from auctions.state.book import LiveBook, core_in_force
 from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
 from scheduling.model.bid import Bid as CoreBid
-
-COMPETITORS: Final = 200
-"""Largest number of competitors: of more bids that stand, those that arrived last."""
+from scheduling.policies.standing import COMPETITORS
 
 
 @dataclass(frozen=True)

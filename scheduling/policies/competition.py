@@ -63,17 +63,17 @@ class Round:
         return self._contest(self.bids)
 
     @cached_property
-    def whole(self) -> tuple[Contest, dict[str, Start]]:
-        """The contest of all bids that hold no others back, and those that start in it, by id."""
-        return self.settled(self.bids)
+    def starts(self) -> dict[str, Start]:
+        """The bids that start, by id."""
+        return self.settled(self.bids)[1]
 
     def bought(self, bid: Bid, now: Promises | None = None) -> Bought | Reason:
         """Return what a bid is promised if it starts, or why it is not.
 
         `now` are the promises after bids were admitted in this round: the machines may be gone.
         """
-        _, starts = self.whole
-        able = self._able(starts[bid.id]) if bid.id in starts else None
+        start = self.starts.get(bid.id)
+        able = None if start is None else self._able(start)
         if able is not None and now is not None:
             plan = self._plan(bid, able.due, now)
             able = None if plan is None else Able(bid, able.due, plan)

@@ -10,6 +10,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import (
+    COMPETITORS,
     Admissions,
     StandingBid,
     StandingRule,
@@ -73,7 +74,8 @@ class Simulation:
         if not self.policy.competes:
             return self.book.view()
         now = self.book.now
-        return self.book.view(tuple(one.bid for one in self.standing.values() if not one.ended(now)))
+        standing = [one.bid for one in self.standing.values() if not one.ended(now)]
+        return self.book.view(tuple(standing[-COMPETITORS:]))
 
     def _try_standing(self, rule: StandingRule, *, ended: bool) -> None:
         now = self.book.now

@@ -7,7 +7,7 @@ what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tri
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self, runtime_checkable
 
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
@@ -19,6 +19,8 @@ from scheduling.policies.base import Admitting, Policy
 
 Admissions = Callable[[Bid], Decision | None]
 """A function from a bid to its admission on one book; None for a rejection."""
+COMPETITORS: Final = 200
+"""Largest number of bids that compete: of more that stand, those that arrived last."""
 
 
 @dataclass(frozen=True)
