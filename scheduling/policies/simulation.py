@@ -43,7 +43,7 @@ class Simulation:
 
     def arrive(self, bid: Bid) -> Decision:
         """Decide a bid now."""
-        decision = self.policy.decide(bid, self._view())
+        decision = self.policy.decide(bid, self.view())
         self.book.apply_decision(bid, decision, bound=self.policy.binding)
         self.decisions.append(decision)
         self._note(decision.moves)
@@ -69,7 +69,7 @@ class Simulation:
                 self._try_standing(self.rule, ended=bool(ended) or self.freed)
                 self.freed = False
 
-    def _view(self) -> Book:
+    def view(self) -> Book:
         """Return what the policy decides on; bids that have ended stand no longer."""
         if not self.policy.competes:
             return self.book.view()
@@ -87,7 +87,7 @@ class Simulation:
             self.tries += 1
             # A rejection changes nothing, so the next bid is tried at the same prices.
             if admitted is None or changed:
-                admitted, changed = admissions_of(self.policy, self._view(), admitted), False
+                admitted, changed = admissions_of(self.policy, self.view(), admitted), False
             admission = admitted(one.bid)
             if admission is None:
                 self.standing[one.number] = replace(one, tried=now)

@@ -1,5 +1,7 @@
 """Redis hangs: it accepts connections and answers nothing. Whatever is submitted is stored at once and done later."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +16,7 @@ from studies.experiments.api.examples import EXPERIMENTS, TRACES
 from studies.split_learning.api.examples import PLANS
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_web, start_worker
-from tests.processes import Server, free_port, wait_until
+from tests.processes import Server, children, free_port, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -41,6 +43,11 @@ def seconds_of(session: requests.Session, url: str, body: Any) -> float:
     answer = session.post(url, json=body, timeout=60)
     assert answer.status_code in (201, 202), answer.text
     return time.monotonic() - began
+
+
+def _signal(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        os.kill(process, number)
 
 
 def test_submissions_are_answered_while_redis_hangs_and_bids_are_decided_afterwards(
@@ -79,9 +86,12 @@ def test_a_worker_goes_on_after_redis_hung_when_a_task_ended(
         with requests.Session() as session:
             session.trust_env = False
             session.headers["Authorization"] = f"Token {tokens[0]}"
+            deciding = children(worker.pid)
+            _signal(deciding, signal.SIGSTOP)  # so the task ends after Redis has hung, however long that takes
             seconds_of(session, url, crowd.body_of(0, 0))
             wait_until(lambda: "decide_market[" in worker.text(), what="the task")  # the list of tasks is there before
             with redis_server.hung():
+                _signal(deciding, signal.SIGCONT)
                 wait_until(lambda: "Couldn't ack" in worker.text(), what="the end of the task")
             time.sleep(waking.BROKER_REST_S + 1)  # the web process may have given the broker up
             seconds_of(session, url, crowd.body_of(0, 1))  # no beat sweeps: its wake-up alone brings a decision

@@ -188,8 +188,9 @@ def test_a_try_is_the_decision_that_the_policy_makes_then(name: str, parameters:
     policy = make_policy(name, parameters)
     _, run = standing_run(policy, seed)
     run.advance(run.book.now + 1)
+    view = run.view()
     for one in run.standing.values():
-        decision, tried = policy.decide(one.bid, run.book.view()), admissions_of(policy, run.book.view())(one.bid)
+        decision, tried = policy.decide(one.bid, view), admissions_of(policy, view)(one.bid)
         event("admitted" if decision.admitted else "rejected")
         assert (tried is not None) == decision.admitted
         assert tried is None or tried == decision
