@@ -219,7 +219,7 @@ class BidIn(Schema):
         LARGEST_SECONDS,
         required=False,
         help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier."
-        f" At least {RULE.every} slots, because it takes up to {RULE.every} slots until a standing bid is tried again.",
+        f" At least {RULE.every} slots, as a standing bid is not tried in every slot.",
     )
     utility = OneOf(
         "form",

@@ -1,12 +1,19 @@
 """The rules by which rejected bids of live markets are tried again."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import StandingRule, rule_for
+from scheduling.registry import make_policy
 
 RULE: Final = StandingRule()
-"""The rule of a market whose events state none. `longest` and `each` are equal under all policies."""
+"""The rule of a market whose events state none. `each` is equal under all policies."""
+
+
+def longest_stand(names: Iterable[str]) -> float:
+    """Return the longest time that a bid stands after its arrival under policies with these names, in horizons."""
+    return max((rule_for(make_policy(name, {})).longest for name in names), default=RULE.longest)
 
 
 def rule_under(policy: Policy, recorded: StandingRule) -> StandingRule:

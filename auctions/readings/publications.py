@@ -22,7 +22,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from accounts.rights import operates, rights_of
-from auctions.domain.standing_rule import RULE
+from auctions.domain.standing_rule import longest_stand
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import Bid, Event, EventKind, Market, Publication
 from auctions.readings import market_readings, sums
@@ -118,7 +118,8 @@ _Stood = tuple[int, int, int | None, float | None]
 
 def _that_stood(market: Market) -> list[_Stood]:
     """Return the last bids that stood and arrived so long ago that they stand no longer, the newest first."""
-    over = market.slot - int(RULE.longest * market.cluster.horizon_slots)
+    longest = longest_stand(market.policies.values_list("name", flat=True))  # a bid may be older than the present one
+    over = market.slot - int(longest * market.cluster.horizon_slots)
     rows = Bid.objects.filter(market=market, stands_until__isnull=False, arrival_slot__lt=over)
     return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:SHARE_OF])
 

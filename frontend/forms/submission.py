@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from auctions.domain.bid_check import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
-from auctions.domain.standing_rule import RULE
+from auctions.domain.standing_rule import longest_stand
 from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile
 from execution.programs import open_names
@@ -167,6 +167,7 @@ class BidForm(PageForm):
     def __init__(self, *args: Any, cluster: Cluster, bidder: User | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = policy_in_force(cluster)
+        longest = longest_stand([policy.name])
         self._value_key = VALUE_KEYS[policy.objective]
         self._stands_by_default = cluster.standing_by_default
         for name in UTILITY_NAMES if self._value_key == "weight" else ("weight",):
@@ -181,7 +182,7 @@ class BidForm(PageForm):
             del self.fields["chunk_mb"]
         if issubclass(policy, PostedPricePolicy):
             self.fields["standing"].initial = cluster.standing_by_default
-            hours = RULE.longest * cluster.horizon_slots * cluster.slot_seconds / HOUR_S
+            hours = longest * cluster.horizon_slots * cluster.slot_seconds / HOUR_S
             self.fields["standing_until_h"].help_text = f"{AFTER_ARRIVAL[:-1]}; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]

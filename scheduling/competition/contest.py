@@ -5,34 +5,26 @@ now, and what the start of one costs the others. docs/algorithms/competition.md 
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import shortest
 from scheduling.best_response.price_floor import ROUNDING
-from scheduling.book.ledger import Ledger
-from scheduling.book.state import Book, Job
+from scheduling.book.state import Book
+from scheduling.competition.ground import Ground
 from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, improve
 from scheduling.model.bid import Bid
 from scheduling.model.types import Floats, Ints
 
-POWERS: Final = (0.5, 0.75, 1.0, 1.25)
+POWERS: Final = (0.0, 0.5, 0.75, 1.0, 1.25)
 """Orders begin with the greatest value / work ^ power, once for each of these powers."""
 EFFORT: Final = 2_000_000
 """Number of cells of jobs that are looked at to improve one order: some nanoseconds each."""
-WIDER: Final = 0.05
-"""Length of a cell of time as a share of the time from now to it; a slot at least."""
 PLACES: Final = 16
 """Largest number of places that are tried for a promise in an order of others."""
-LEAST_SHARE: Final = 0.02
-"""A bid that would be worth less than this share of what it can be worth at most is not worth its machines."""
-CURVES: Final = 1024
-"""The slots of curves of utilities are a multiple of this number."""
 SEED: Final = 7
 """Seed of the moves by which orders are improved: the same jobs always have the same plan."""
 
@@ -60,38 +52,34 @@ class Start:
 class Contest:
     """Jobs and bids that compete from now on."""
 
-    book: Book
+    ground: Ground
     bids: tuple[Bid, ...]
     """The bids, in order of arrival."""
     rule: Rule
     """The parameters of the search."""
-    jobs: tuple[Job, ...] = field(default=())
-    """Jobs with a promise that may be moved."""
 
     def starts(self) -> tuple[Start, ...]:
         """Return the bids that start now, or as soon as their data is there, in the best plan that was found."""
-        if not self.bids:
-            return ()
-        _, total, rough = self._plan
-        if total == BROKEN:
+        if not self.bids or self.is_broken:
             return ()  # a plan ends at the promise that it breaks, so it says nothing of who starts
-        first, now = len(self.jobs), self.book.now
+        _, _, rough = self._plan
+        first, now = len(self.ground.jobs), self.ground.book.now
         rows = zip(self.bids, rough.begins[first:].tolist(), rough.end[first:].tolist(), strict=True)
         soonest = self.entries.first[first:].tolist()
         return tuple(
             Start(bid, now + end) for (bid, begins, end), able in zip(rows, soonest, strict=True) if begins == able
         )
 
-    def cost(self, bid: Bid, due: int) -> float:
-        """Return what a promise to another bid takes from these, money: no value that it states is used.
+    def cost(self, bid: Bid) -> float:
+        """Return what another bid takes from these if it runs at once, money: no value that it states is used.
 
-        It is the greatest total that was found for these jobs and bids, less the greatest one beside this promise. It
-        is infinite if no plan was found that keeps all promises.
+        It is the greatest total that was found for these jobs and bids, less the greatest one beside this run. It is
+        infinite if no plan was found that keeps all promises.
         """
         if not self.bids:
             return 0.0
         order, total, _ = self._plan
-        least = self.beside(bid, due).with_last(order)
+        least = self.beside(bid).with_last(order)
         return math.inf if BROKEN in (total, least) else max(0.0, total - least)
 
     @cached_property
@@ -106,27 +94,33 @@ class Contest:
             total = self._improve(order, rough)
         return order, total, rough
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether no plan was found that keeps all promises."""
+        return bool(self.ground.jobs) and self._plan[1] == BROKEN
+
     @cached_property
     def all_fit(self) -> bool:
         """Whether all jobs and bids can run at once, so that none is in the way of another."""
-        asked: Floats = self.entries.demand.sum(axis=0)
-        width = self._cells.width[:, np.newaxis]
-        return bool((asked <= (1.0 - ROUNDING) * self._cells.capacity / width).all())
+        return not self._binding.any()
 
     @property
     def _planned(self) -> Ints:
         """The jobs in the order in which they hold machines, then the bids by value for work."""
-        held = [min(max(p.start, self.book.now) for p in job.held if p.end > self.book.now) for job in self.jobs]
-        by_start = np.lexsort((self.entries.due[: len(self.jobs)], np.array(held))) if held else np.zeros(0, np.int64)
-        found: Ints = np.append(by_start, self._orders[0][self._orders[0] >= len(self.jobs)]).astype(np.int64)
+        ground, jobs = self.ground, len(self.ground.jobs)
+        held = [min(max(p.start, ground.book.now) for p in ground.ahead(job)) for job in ground.jobs]
+        by_start = np.lexsort((self.entries.due[:jobs], np.array(held))) if held else np.zeros(0, np.int64)
+        found: Ints = np.append(by_start, self._orders[0][self._orders[0] >= jobs]).astype(np.int64)
         return found
 
-    def beside(self, bid: Bid, due: int) -> "Contest":
-        """Return the contest of these bids with one more bid, the last one, which is worth nothing and was promised a
-        slot."""
-        found = Contest(self.book, (*self.bids, bid), self.rule, self.jobs)
-        entries = found.entries
-        entries.due[-1] = self._within(np.array([due - self.book.now]))[0]
+    def beside(self, bid: Bid) -> "Contest":
+        """Return the contest of these bids with one more bid, the last one, which is worth nothing and is complete as
+        soon as it can be."""
+        found = Contest(self.ground, (*self.bids, bid), self.rule)
+        entries, asked = found.entries, self.ground.asked((bid,))
+        last, part = self._within(asked.first + asked.length)
+        entries.due[-1] = entries.latest[-1] = last[0]
+        entries.part[-1] = part[0]
         entries.value[-1] = entries.most[-1] = 0.0
         return found
 
@@ -137,9 +131,9 @@ class Contest:
         places = np.unique(np.linspace(0, last, min(PLACES, last + 1)).astype(np.int64))
         place = best_place(order, last, places, self._cells, entries, rough)
         # All promises in order of their slots: if any order keeps them, this one mostly does.
-        promised = np.append(np.arange(len(self.jobs)), last)
+        promised = np.append(np.arange(len(self.ground.jobs)), last)
         first = promised[np.argsort(entries.due[promised], kind="stable")]
-        orders = np.array([np.insert(order, place, last), np.append(first, order[order >= len(self.jobs)])])
+        orders = np.array([np.insert(order, place, last), np.append(first, order[order >= len(self.ground.jobs)])])
         return self._improve(self._best(orders, rough), rough)
 
     def _improve(self, order: Ints, rough: Rough) -> float:
@@ -153,43 +147,63 @@ class Contest:
 
     @cached_property
     def entries(self) -> Entries:
-        """The jobs and bids as the kernel reads them."""
-        ledger, slots, resources = self.book.ledger, self._slots, len(self._capacity)
-        count = len(self.jobs) + len(self.bids)
-        entries = Entries(
-            np.zeros((count, resources)),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            np.full(count, NEVER, np.int64),
-            np.zeros(count),
-            np.zeros(1, np.int64),
-            np.zeros(1),
-            np.zeros((count, slots + 1)),
-        )
-        for j, job in enumerate(self.jobs):
-            _add_job(entries, j, job, self.book, slots)
-        for j, bid in enumerate(self.bids, len(self.jobs)):
-            _add_bid(entries, j, bid, ledger, self._capacity)
-        entries.value[:] *= 1.0 - self.rule.sooner * np.arange(slots + 1) / slots
-        begin, promised = self._cells.begin, entries.due != NEVER
-        entries.first[:] = np.searchsorted(begin, entries.first)
-        entries.due[promised] = self._within(entries.due[promised])
-        entries.most[:] = entries.value.max(axis=1, initial=0.0)
-        asked = (entries.demand * entries.length[:, np.newaxis]).sum(axis=0) / np.maximum(self._capacity, 1e-9)
+        """The jobs and bids as the kernel reads them: with the resources that count alone."""
+        whole, counted = self._whole, self._counted
+        entries = whole._replace(demand=np.ascontiguousarray(whole.demand[:, counted]))
+        work = (entries.demand * entries.length[:, np.newaxis]).sum(axis=0)
+        asked = work / np.maximum(self.ground.capacity[counted], 1e-9)
         scarce = entries.scarce[0] = int(asked.argmax())
         each = entries.demand[:, scarce]
         entries.least[0] = (1.0 - ROUNDING) * each.min(where=each > 0.0, initial=np.inf)
         return entries
 
     @cached_property
+    def _binding(self) -> NDArray[np.bool_]:
+        """Whether all jobs and bids together ask for more of a resource than is free in some slot, R."""
+        asked, width = self._whole.demand.sum(axis=0), self.ground.cells.width[:, np.newaxis]
+        found: NDArray[np.bool_] = (asked > (1.0 - ROUNDING) * self.ground.cells.capacity / width).any(axis=0)
+        return found
+
+    @cached_property
+    def _counted(self) -> Ints:
+        """The resources that rough plans look at: of the others there is enough for all. One at least."""
+        found: Ints = np.flatnonzero(self._binding)
+        return found if len(found) else np.zeros(1, np.int64)
+
+    @cached_property
+    def _whole(self) -> Entries:
+        """The jobs and bids with all resources."""
+        ground, cells = self.ground, self.ground.cells
+        jobs, bids = ground.promised, ground.asked(self.bids)
+        count, bid = len(self.bids) + len(ground.jobs), slice(len(ground.jobs), None)
+        value = np.concatenate([jobs.value, bids.value])
+        value *= 1.0 - self.rule.sooner * np.arange(ground.slots + 1) / ground.slots
+        due, part = np.full((2, count), NEVER, np.int64)
+        due[: bid.start], part[: bid.start] = self._within(jobs.due)
+        latest = due.copy()
+        latest[bid], _ = self._within(lasts(value[bid]))
+        part[bid] = cells.width[latest[bid] - 1]
+        length = np.concatenate([jobs.length, bids.length])
+        first = np.searchsorted(cells.begin, np.concatenate([jobs.first, bids.first]))
+        return Entries(
+            demand=np.concatenate([jobs.demand, bids.demand]),
+            length=length,
+            first=first,
+            due=due,
+            part=part,
+            latest=latest,
+            most=value[np.arange(count), self._soonest(first, length)],  # no utility rises
+            scarce=np.zeros(1, np.int64),
+            least=np.zeros(1),
+            value=value,
+        )
+
+    @cached_property
     def _orders(self) -> Ints:
         """The orders from which the search begins: by value for work, all together or after the promises."""
-        entries, jobs = self.entries, len(self.jobs)
-        rows = np.arange(len(entries.length))
-        first = np.append(self._cells.begin, self._slots)[entries.first]
-        soonest = np.minimum(first + entries.length, self._slots)
-        value = entries.value[rows, soonest]
-        capacity = np.maximum(self._capacity, 1.0)
+        entries, jobs = self.entries, len(self.ground.jobs)
+        value = entries.value[np.arange(len(entries.length)), self._soonest(entries.first, entries.length)]
+        capacity = np.maximum(self.ground.capacity[self._counted], 1.0)
         work = np.maximum(entries.length * (entries.demand / capacity).max(axis=1), 1e-12)
         by_due = np.argsort(entries.due[:jobs], kind="stable")
         orders = []
@@ -202,104 +216,49 @@ class Contest:
     @cached_property
     def _moves(self) -> Ints:
         """Moves by which an order is improved, two places each."""
-        count, rng = len(self.entries.due), np.random.default_rng(SEED)
-        moves: Ints = rng.integers(0, count, (self.rule.steps, 2))
-        return moves
+        return _drawn_moves(len(self.entries.due), self.rule.steps)
 
     @cached_property
     def _cells(self) -> Cells:
-        """The capacity, and cells that get longer with time: what is far off is known roughly only."""
-        begin, widths = 0, []
-        while begin < self._slots:
-            widths.append(min(max(1, int(begin * WIDER)), self._slots - begin))
-            begin += widths[-1]
-        width = np.array(widths, np.int64)
-        begins = width.cumsum() - width
-        return Cells(np.add.reduceat(self._free(), begins), begins, width)
+        """The capacity of the resources that count."""
+        return self.ground.cells._replace(capacity=np.ascontiguousarray(self.ground.cells.capacity[:, self._counted]))
 
-    def _within(self, due: Ints) -> Ints:
-        """Return the number of cells up to each of these slots, counted from now."""
-        found: Ints = np.searchsorted(self._cells.begin, np.clip(due, 1, self._slots), side="left")
+    def _soonest(self, first: Ints, length: Ints) -> Ints:
+        """Return the slot at which jobs of these lengths are complete that run from these cells on."""
+        begin = np.append(self.ground.cells.begin, self.ground.slots)[first]
+        found: Ints = np.minimum(begin + length, self.ground.slots)
         return found
 
-    @cached_property
-    def _slots(self) -> int:
-        return self.book.ledger.end - self.book.now
-
-    @cached_property
-    def _capacity(self) -> Floats:
-        """Units of each resource of all servers that are open, R."""
-        ledger = self.book.ledger
-        opened = [server for server in range(len(self.book.inventory.servers)) if server not in ledger.closed]
-        found: Floats = self.book.inventory.capacity[opened].sum(axis=0).astype(float)
-        return found
-
-    def _free(self) -> Floats:
-        """Return the units that no job outside of the contest holds, T x R."""
-        book, mine = self.book, {job.bid.id for job in self.jobs}
-        free = np.tile(self._capacity, (self._slots, 1))
-        for p in (p for job in book.jobs if job.bid.id not in mine for p in job.held if p.end > book.now):
-            if p.server not in book.ledger.closed:
-                free[max(p.start - book.now, 0) : p.end - book.now] -= p.count * np.array(
-                    p.machine(book.inventory).demand
-                )
-        return np.maximum(0.0, free)
+    def _within(self, due: Ints) -> tuple[Ints, Ints]:
+        """Return the number of cells up to each of these slots, counted from now, and the slots before it in the last
+        of these cells."""
+        slot, begin = np.clip(due, 1, self.ground.slots), self.ground.cells.begin
+        cells: Ints = np.searchsorted(begin, slot, side="left")
+        return cells, slot - begin[cells - 1]
 
     def _rough(self) -> Rough:
         count, cells = len(self.entries.due), len(self._cells.width)
         ends, begins = np.full(count, NEVER, np.int64), np.full(count, NEVER, np.int64)
         effort = np.array([EFFORT])
-        return Rough(np.zeros((cells, len(self._capacity))), np.zeros(cells, np.int64), ends, begins, effort)
+        shape = cells, len(self._counted)
+        return Rough(np.zeros(shape), np.zeros(shape), np.zeros(cells, np.int64), ends, begins, effort)
 
 
-def _add_job(entries: Entries, j: int, job: Job, book: Book, slots: int) -> None:
-    """Write what a job still holds, in as many slots as it holds it."""
-    now, ahead = book.now, [p for p in job.held if p.end > book.now]
-    begins, ends = min(max(p.start, now) for p in ahead), max(p.end for p in ahead)
-    length = ends - begins
-    for p in ahead:
-        share = p.count * (p.end - max(p.start, now)) / length
-        entries.demand[j] += share * np.array(p.machine(book.inventory).demand)
-    entries.length[j] = length
-    # A job that is late already has to be no later than it is planned, as in `promises.breaks`.
-    entries.due[j] = max(1, max(job.due or 0, job.completion or ends) - now)
-    entries.value[j] = _values(job.bid, now, slots)
+@lru_cache(maxsize=512)
+def _drawn_moves(count: int, steps: int) -> Ints:
+    """Draw moves in an order of `count` jobs."""
+    rng = np.random.default_rng(SEED)
+    moves: Ints = rng.integers(0, count, (steps, 2))
+    return moves
 
 
-def _add_bid(entries: Entries, j: int, bid: Bid, ledger: Ledger, capacity: Floats) -> None:
-    """Write the least work of a bid, in the slots of its shortest run, and its value at each completion."""
-    length, now, slots = max(1, shortest(bid, ledger)), ledger.start, ledger.end - ledger.start
-    entries.length[j] = min(length, slots + 1)
-    if length > slots:
-        return
-    demand = np.array(consumption_of(bid, ledger).units) / length
-    # The least work may be on other machines than the shortest run, of which there are too few.
-    short = float(np.divide(demand, capacity, out=np.zeros_like(demand), where=capacity > 0).max(initial=1.0))
-    entries.demand[j], entries.length[j] = demand / short, math.ceil(short * length * (1.0 - ROUNDING))
-    entries.first[j] = min(slots, max(0, bid.arrival + min(bid.delay, default=0) - now))
-    value = _values(bid, now, slots)
-    soonest = min(slots, int(entries.first[j] + entries.length[j]))
-    entries.value[j] = np.where(value >= LEAST_SHARE * value[soonest], value, 0.0)
-
-
-def _values(bid: Bid, now: int, slots: int) -> Floats:
-    """Return the bid's value at completion in each slot from now on, T + 1 numbers, money."""
-    first = now - bid.arrival
-    # Utilities remember their last curves, so curves of few lengths are asked for.
-    known = bid.utility.curve(-(-(first + slots + 1) // CURVES) * CURVES)
-    return known[first : first + slots + 1]
+def lasts(value: Floats) -> Ints:
+    """Return the last slot at which each job is worth something, J; 0 for a job that never is. No value rises."""
+    found: Ints = np.maximum(0, (value > 0.0).sum(axis=1) - 1)
+    return found
 
 
 def competing(book: Book, bid: Bid) -> tuple[Bid, ...]:
     """Return the bids that compete with this one, which is in its place among them, or the last one."""
     found = tuple(bid if one.id == bid.id else one for one in book.competitors)
     return found if bid in found else (*found, bid)
-
-
-def contest_of(book: Book, bids: Sequence[Bid], jobs: Sequence[Job], rule: Rule) -> Contest:
-    """Return the contest of these bids and of the jobs that hold machines from now on."""
-    closed = book.ledger.closed
-    ahead = {job.bid.id: [p for p in job.held if p.end > book.now] for job in jobs}
-    # Jobs on servers that are closed stay where they are.
-    able = tuple(job for job in jobs if ahead[job.bid.id] and not any(p.server in closed for p in ahead[job.bid.id]))
-    return Contest(book, tuple(bids), rule, able)

@@ -15,7 +15,8 @@ from scheduling.batch.consumption import consumption_of
 from scheduling.batch.planner import Placed, plan_alone
 from scheduling.best_response.price_floor import ROUNDING
 from scheduling.book.state import Book
-from scheduling.competition.contest import Contest, Rule, Start, competing, contest_of
+from scheduling.competition.contest import Contest, Rule, Start, competing
+from scheduling.competition.ground import Ground, ground_of
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Reason
 from scheduling.model.parameters import parameter
@@ -79,14 +80,18 @@ class Round:
             able = None if plan is None else Able(bid, able.due, plan)
         if able is None:
             return Reason.NO_ROOM
-        payment = 0.0 if self.full.all_fit else self._payment(able)
+        payment = 0.0 if self.full.all_fit else self._payment(bid)
         return Bought(able, payment) if payment < bid.utility.at(able.due - bid.arrival) else Reason.PRICE
 
-    def _payment(self, able: Able) -> float:
-        """Return what a promise costs. Which of the others count is found without the bid, so nothing that it states
-        moves what it pays."""
-        others, _ = self.settled([one for one in self.bids if one.id != able.bid.id])
-        return rounded_up(others.cost(able.bid, able.due))
+    def _payment(self, bid: Bid) -> float:
+        """Return what a start costs. Which of the others count is found without the bid, so no value that it states
+        moves what it pays.
+
+        That is the cost of a run without a pause, though the promised slot may be later: how much room is left between
+        promises that are far off a rough plan does not know.
+        """
+        others, _ = self.settled([one for one in self.bids if one.id != bid.id])
+        return rounded_up(others.cost(bid))
 
     def settled(self, bids: Sequence[Bid]) -> tuple[Contest, dict[str, Start]]:
         """Return the contest of these bids, and those that start in it.
@@ -103,8 +108,14 @@ class Round:
             bids = [bid for bid in bids if bid.id not in unable]
         return contest, starts
 
+    @cached_property
+    def _ground(self) -> Ground:
+        return ground_of(self.promises.book, self.promises.jobs)
+
     def _contest(self, bids: Sequence[Bid]) -> Contest:
-        return contest_of(self.promises.book, bids, self.promises.jobs, self.policy.rule)
+        contest = Contest(self._ground, tuple(bids), self.policy.rule)
+        # The present plan keeps all promises. Where no rough plan does, the jobs are left as they are planned.
+        return Contest(self._ground.fixed, tuple(bids), self.policy.rule) if contest.is_broken else contest
 
     def _able(self, start: Start) -> Able | None:
         key = start.bid.id, start.completion
@@ -114,10 +125,10 @@ class Round:
 
     def _promise(self, start: Start) -> Able | None:
         """Return the latest slot that is worth nearly as much as the planned one, with a plan that keeps it."""
-        bid = start.bid
-        value = bid.utility.curve(self.promises.book.ledger.end + 1 - bid.arrival)
-        enough = (value > 0.0) & (value >= (1.0 - self.policy.later) * value[start.completion - bid.arrival])
-        due = bid.arrival + int(np.flatnonzero(enough)[-1])
+        bid, now = start.bid, self.promises.book.now
+        value = self._ground.values(bid)
+        enough = (value > 0.0) & (value >= (1.0 - self.policy.later) * value[start.completion - now])
+        due = now + int(np.flatnonzero(enough)[-1])
         plan = self._plan(bid, due, self.promises)
         return None if plan is None else Able(bid, due, plan)
 
@@ -168,7 +179,7 @@ class Competition(PromisedSlots):
         high=1.0,
     )
     steps: int = parameter(
-        600,
+        300,
         "Largest number of moves that are tried to improve an order of all jobs and bids.",
         low=0,
         high=10_000,

@@ -3,9 +3,10 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.domain.standing_rule import RULE
+from auctions.domain.standing_rule import RULE, longest_stand
 from auctions.engine import standing_quote
 from auctions.engine.jobs import withdraw_bid
+from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.standing_quote import standing_of
 from auctions.engine.submission import quote
@@ -13,6 +14,8 @@ from auctions.models import ADMITTED, BidState, Market, Publication
 from auctions.readings import publications
 from auctions.readings.publications import LEAST_OWNERS, STANDING_SHARE, StandingPast
 from scheduling.policies.posted_price import CENT
+from scheduling.policies.standing import rule_for
+from scheduling.registry import make_policy
 from tests.auctions.test_standing_bids import HORIZON, PRICES, decided, filled, freed, stands
 from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_operator, make_user, set_time
 
@@ -144,3 +147,19 @@ def test_a_policy_that_fails_on_a_standing_bid_is_said_to(
     assert seen is not None
     assert "the policy of this market fails on this bid" in seen.explanation
     assert "fails on bid" in caplog.text
+
+
+def test_where_bids_competed_once_the_share_counts_no_bid_that_may_have_stood_since_then(
+    market: Market, alice: User
+) -> None:
+    """Bids of that time may stand longer than those of the policy in force."""
+    change_policy(market, name="competition", parameters={}, by=None)
+    change_policy(market, name="dps", parameters={}, by=None)
+    filled(market, alice)
+    stands(market, alice)
+    operator, longest = make_operator(), int(RULE.longest * HORIZON)
+    assert longest_stand(["dps", "competition"]) == rule_for(make_policy("competition", {})).longest
+    begin(market, longest + 1)
+    assert publications.standing_past(market, operator).admitted_share is None
+    begin(market, int(longest_stand(["competition"]) * HORIZON) + 1)
+    assert publications.standing_past(market, operator).admitted_share == 0.0

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scheduling.competition.contest import lasts
 from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, improve
 from scheduling.model.types import Ints
 from tests.draws import fresh, rounds
@@ -22,19 +23,27 @@ def drawn(rng: np.random.Generator, count: int) -> tuple[list[Entry], list[int]]
         start, ends = float(rng.integers(1, 20)), int(rng.integers(2, SLOTS + 4))
         value = tuple(start * max(0, ends - t) / ends for t in range(SLOTS + 1))
         due = int(rng.integers(3, len(WIDTHS) + 1)) if rng.random() < 0.25 else None
+        part = None if due is None else int(rng.integers(1, WIDTHS[due - 1] + 1))
         length = int(rng.integers(1, 7))
-        entries.append(Entry(demand, length, int(rng.integers(0, 3)), due, value))
+        entries.append(Entry(demand, length, int(rng.integers(0, 3)), due, part, value))
     return entries, capacity
 
 
 def compiled(entries: list[Entry], capacity: list[int]) -> tuple[Entries, Rough, Cells]:
-    value = np.array([one.value for one in entries])
+    value, width = np.array([one.value for one in entries]), np.array(WIDTHS)
+    due = np.array([NEVER if one.due is None else one.due for one in entries])
+    begin = width.cumsum() - width
+    latest = np.where(due == NEVER, np.searchsorted(begin, lasts(value)), due)
     demand = np.array([one.demand for one in entries], float)
     arrays = Entries(
         demand,
         np.array([one.length for one in entries]),
         np.array([one.first for one in entries]),
-        np.array([NEVER if one.due is None else one.due for one in entries]),
+        due,
+        np.array(
+            [width[cells - 1] if one.part is None else one.part for one, cells in zip(entries, latest, strict=True)]
+        ),
+        latest,
         value.max(axis=1),
         np.zeros(1, np.int64),
         np.array([demand[:, 0].min()]),
@@ -42,11 +51,9 @@ def compiled(entries: list[Entry], capacity: list[int]) -> tuple[Entries, Rough,
     )
     count, resources = demand.shape
     ends, begins = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    scratch = Rough(
-        np.zeros((len(WIDTHS), resources)), np.zeros(len(WIDTHS), np.int64), ends, begins, np.array([1 << 40])
-    )
-    width = np.array(WIDTHS)
-    return arrays, scratch, Cells(np.outer(width, capacity).astype(float), width.cumsum() - width, width)
+    free, steady = np.zeros((2, len(WIDTHS), resources))
+    scratch = Rough(free, steady, np.zeros(len(WIDTHS), np.int64), ends, begins, np.array([1 << 40]))
+    return arrays, scratch, Cells(np.outer(width, capacity).astype(float), begin, width)
 
 
 def known(numbers: Ints) -> dict[int, int]:

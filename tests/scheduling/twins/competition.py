@@ -19,6 +19,8 @@ class Entry:
     """First cell in which it may run."""
     due: int | None
     """Number of cells in which it has to be complete; None for a bid."""
+    part: int | None
+    """Slots of the last of these cells in which it may run; None for a bid."""
     value: tuple[float, ...]
     """Value if it is complete at slot 0, 1, ..."""
 
@@ -32,17 +34,21 @@ class Rough:
 
 
 def rough(entries: Sequence[Entry], order: Sequence[int], capacity: Sequence[int], widths: Sequence[int]) -> Rough:
-    """Place the jobs in this order: each runs in the first cells whose free unit-slots suffice for it.
+    """Place the jobs in this order: each runs in the first cells whose free unit-slots suffice for it, beside the jobs
+    that run in all slots of the cell.
 
     Completions in a cell of several slots count what is taken of the first resource.
     """
     free = [[units * width for units in capacity] for width in widths]
+    steady = [list(capacity) for _ in widths]
     total, begins, ends = 0.0, dict[int, int](), dict[int, int]()
     for j in order:
         entry, left, runs = entries[j], entries[j].length, dict[int, int]()
         for c in range(entry.first, len(widths) if entry.due is None else entry.due):
             able = [units // asked for units, asked in zip(free[c], entry.demand, strict=True) if asked]
-            runs[c] = min(left, widths[c], *able)
+            beside = all(units >= asked for units, asked in zip(steady[c], entry.demand, strict=True) if asked)
+            width = widths[c] if entry.part is None or c + 1 != entry.due else entry.part
+            runs[c] = min(left, width, *able) if beside else 0
             left -= runs[c]
             if not left:
                 break
@@ -57,6 +63,8 @@ def rough(entries: Sequence[Entry], order: Sequence[int], capacity: Sequence[int
             continue
         for c, slots in runs.items():
             free[c] = [units - slots * asked for units, asked in zip(free[c], entry.demand, strict=True)]
+            if slots == widths[c]:
+                steady[c] = [units - asked for units, asked in zip(steady[c], entry.demand, strict=True)]
         begins[j], ends[j] = min(c for c, slots in runs.items() if slots), end
         total += entry.value[end]
     return Rough(total, begins, ends)

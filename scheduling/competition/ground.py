@@ -1,0 +1,224 @@
+"""The ground of contests: what all contests on one book share, so that it is found once.
+
+Times are slots from now. docs/algorithms/competition.md explains rough plans.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+
+from scheduling.batch.consumption import consumption_of
+from scheduling.batch.planner import shortest
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book, Job
+from scheduling.competition.kernel import ROUNDING, Cells
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Placement
+from scheduling.model.types import Floats, Ints
+
+WIDER: Final = 0.08
+"""Length of a cell of time as a share of the time from now to it; a slot at least."""
+LEAST_SHARE: Final = 0.02
+"""A bid that would be worth less than this share of what it can be worth at most is not worth its machines."""
+SPARE: Final = 64
+"""The needs of bids are forgotten when these are more than twice those of a contest by this number."""
+CURVES: Final = 1024
+"""The slots of curves of utilities are a multiple of this number."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """J jobs or bids with R resources in T slots."""
+
+    demand: Floats
+    """Units that each takes in a slot, J x R."""
+    length: Ints
+    """Slots that each needs, J."""
+    first: Ints
+    """First slot in which each may run, J."""
+    due: Ints
+    """Slot at which each has to be complete, J; 0 for a bid, which has no promise."""
+    value: Floats
+    """Value of each if it is complete at a slot, J x (T + 1)."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A book with the jobs that may be moved."""
+
+    book: Book
+    jobs: tuple[Job, ...]
+    """Jobs with a promise that hold machines from now on."""
+
+    @cached_property
+    def slots(self) -> int:
+        """Slots of the horizon, T."""
+        return self.book.ledger.end - self.book.now
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """Units of each resource of all servers that are open, R."""
+        ledger = self.book.ledger
+        opened = [server for server in range(len(self.book.inventory.servers)) if server not in ledger.closed]
+        found: Floats = self.book.inventory.capacity[opened].sum(axis=0).astype(float)
+        return found
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The capacity, and cells that get longer with time: what is far off is known roughly only."""
+        begin, width = _widths(self.slots)
+        return Cells(np.add.reduceat(self._free(), begin), begin, width)
+
+    @cached_property
+    def fixed(self) -> "Ground":
+        """The same book, on which all jobs hold what they are planned to hold."""
+        return Ground(self.book, ())
+
+    def _free(self) -> Floats:
+        """Return the units that no job outside of the contest holds, T x R."""
+        book, mine = self.book, {job.bid.id for job in self.jobs}
+        free = np.tile(self.capacity, (self.slots, 1))
+        for p in (p for job in book.jobs if job.bid.id not in mine for p in self.ahead(job)):
+            if p.server not in book.ledger.closed:
+                free[max(p.start - book.now, 0) : p.end - book.now] -= p.count * np.array(
+                    p.machine(book.inventory).demand
+                )
+        return np.maximum(0.0, free)
+
+    def ahead(self, job: Job) -> list[Placement]:
+        """Return what a job still holds."""
+        return [p for p in job.held if p.end > self.book.now]
+
+    @cached_property
+    def promised(self) -> Rows:
+        """The machines that the jobs still hold, in as many slots as they hold them."""
+        rows, now = self._empty(len(self.jobs)), self.book.now
+        for j, job in enumerate(self.jobs):
+            held = self.ahead(job)
+            begins, ends = min(max(p.start, now) for p in held), max(p.end for p in held)
+            length = rows.length[j] = ends - begins
+            for p in held:
+                share = p.count * (p.end - max(p.start, now)) / length
+                rows.demand[j] += share * np.array(p.machine(self.book.inventory).demand)
+            # A job that is late already has to be no later than it is planned, as in `promises.breaks`.
+            rows.due[j] = max(1, max(job.due or 0, job.completion or ends) - now)
+            rows.value[j] = self.values(job.bid)
+        return rows
+
+    def values(self, bid: Bid) -> Floats:
+        """Return the bid's value at completion in each slot from now on, T + 1 numbers, money."""
+        first = self.book.now - bid.arrival
+        return self._known.curve(bid, first + self.slots)[first : first + self.slots + 1]
+
+    @cached_property
+    def _known(self) -> "Needs":
+        """The needs of bids on this ledger, which caches them."""
+        ledger, closed = self.book.ledger, frozenset(self.book.ledger.closed)
+        known = ledger.derived.get("contest")
+        if not isinstance(known, Needs) or known.inventory is not ledger.inventory or known.closed != closed:
+            known = ledger.derived["contest"] = Needs(ledger.inventory, closed)
+        return known
+
+    def asked(self, bids: Sequence[Bid]) -> Rows:
+        """Return the least work of each bid, in the slots of its shortest run, and its value at each completion."""
+        rows, now = self._empty(len(bids)), self.book.now
+        if not bids:
+            return rows
+        known = self._known
+        known.forget(unless_below=2 * len(bids) + SPARE)
+        asked = [known.of(bid, self.book.ledger, self.capacity) for bid in bids]
+        rows.demand[:] = [one.demand for one in asked]
+        rows.length[:] = np.minimum([one.length for one in asked], self.slots + 1)
+        soonest = [bid.arrival + min(bid.delay, default=0) - now for bid in bids]
+        rows.first[:] = np.clip(soonest, 0, self.slots)
+        for row, bid in zip(rows.value, bids, strict=True):
+            row[:] = self.values(bid)
+        earliest = np.minimum(self.slots, rows.first + rows.length)
+        least = LEAST_SHARE * rows.value[np.arange(len(asked)), earliest]
+        rows.value[(rows.value < least[:, np.newaxis]) | (rows.length > self.slots)[:, np.newaxis]] = 0.0
+        return rows
+
+    def _empty(self, count: int) -> Rows:
+        length, first, due = np.zeros((3, count), np.int64)
+        return Rows(np.zeros((count, len(self.capacity))), length, first, due, np.zeros((count, self.slots + 1)))
+
+
+def ground_of(book: Book, jobs: Sequence[Job]) -> Ground:
+    """Return the ground of contests with these jobs, as far as they hold machines on open servers from now on."""
+    closed = book.ledger.closed
+    ahead = {job.bid.id: [p for p in job.held if p.end > book.now] for job in jobs}
+    # Jobs on servers that are closed stay where they are.
+    able = tuple(job for job in jobs if ahead[job.bid.id] and not any(p.server in closed for p in ahead[job.bid.id]))
+    return Ground(book, able)
+
+
+@lru_cache(maxsize=64)
+def _widths(slots: int) -> tuple[Ints, Ints]:
+    """Return the first slot and the number of slots of each cell of a horizon."""
+    begin, widths = 0, list[int]()
+    while begin < slots:
+        widths.append(min(max(1, int(begin * WIDER)), slots - begin))
+        begin += widths[-1]
+    width = np.array(widths, np.int64)
+    return width.cumsum() - width, width
+
+
+@dataclass
+class Need:
+    """The need of a bid, which does not change with time."""
+
+    demand: Floats
+    """Units of each resource in a slot, R; with `length` its least work, in the slots of its shortest run."""
+    length: int
+    """Slots; more than any horizon if it never fits."""
+    curve: Floats = field(default_factory=lambda: np.zeros(0))
+    """The value of a completion 0, 1, ... slots after the arrival, as far as it was asked for."""
+
+
+@dataclass
+class Needs:
+    """The needs of bids on the open servers of one ledger."""
+
+    inventory: Inventory
+    closed: frozenset[int]
+    by_id: dict[str, tuple[Bid, Need]] = field(default_factory=dict)
+
+    def of(self, bid: Bid, ledger: Ledger, capacity: Floats) -> Need:
+        """Return the need of a bid; `capacity` are the units of each resource of all open servers."""
+        known = self.by_id.get(bid.id)
+        if known is None or (known[0] is not bid and known[0] != bid):
+            known = self.by_id[bid.id] = bid, _need(bid, ledger, capacity)
+        return known[1]
+
+    def curve(self, bid: Bid, last: int) -> Floats:
+        """Return the value of a completion 0, 1, ... slots after the arrival, at least up to `last`."""
+        known = self.by_id.get(bid.id)
+        if known is None or (known[0] is not bid and known[0] != bid):
+            return bid.utility.curve(_multiple(last))
+        if len(known[1].curve) <= last:
+            known[1].curve = bid.utility.curve(_multiple(last))
+        return known[1].curve
+
+    def forget(self, *, unless_below: int) -> None:
+        """Forget all bids if there are more than this number."""
+        if len(self.by_id) > unless_below:
+            self.by_id.clear()
+
+
+def _need(bid: Bid, ledger: Ledger, capacity: Floats) -> Need:
+    """Return the need of a bid: its least work, in the slots of its shortest run."""
+    length = max(1, shortest(bid, ledger))
+    demand = np.array(consumption_of(bid, ledger).units) / length
+    # The least work may be on other machines than the shortest run, of which there are too few.
+    short = float(np.divide(demand, capacity, out=np.zeros_like(demand), where=capacity > 0).max(initial=1.0))
+    return Need(demand / short, math.ceil(short * length * (1.0 - ROUNDING)))
+
+
+def _multiple(last: int) -> int:
+    """Return the slots of a curve up to `last`: utilities remember their last curves, so few lengths are asked for."""
+    return -(-(last + 1) // CURVES) * CURVES
