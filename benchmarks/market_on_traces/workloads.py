@@ -8,7 +8,7 @@ are spread evenly over the trace, and begins to count at the k-th job.
 complete, a mean number of GPUs would be busy. The load is this number over the GPUs of the cluster. Jobs with more GPUs
 than the cluster are left out, so the load that is reached can be lower; every cell states it.
 
-**Slots** are the shortest of `SLOTS_S` with which twice the longest run takes at most `LONGEST` slots.
+**Slots** are the shortest of `SLOTS_S` with which twice the longest run of these jobs takes at most `LONGEST` slots.
 """
 
 import math
@@ -126,10 +126,11 @@ def make_workload(
     """Make the workload of a cell; values are drawn from the seed, which also chooses the window."""
     rows = source.window(seed, windows=seeds, jobs=jobs)
     run_s = {row.line: run for row, run in _runs(source, rows)}
-    slot_s = next((s for s in SLOTS_S if 2 * max(run_s.values()) <= s * LONGEST), SLOTS_S[-1])
     busy, until_s = _busy(rows, run_s)
     gpus = max(1, math.ceil(busy / load))
     kept = [row for row in rows if row.gpus <= gpus]
+    longest_s = max(run_s[row.line] for row in kept if row.line in run_s)
+    slot_s = next((s for s in SLOTS_S if 2 * longest_s <= s * LONGEST), SLOTS_S[-1])
     inventory = gpu_cluster(gpus)
     traced = to_bids(kept, inventory, Rules(slot_s=slot_s, profiles=source.profiles), np.random.default_rng(seed))
     if family == EQUAL:
