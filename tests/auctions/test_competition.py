@@ -477,7 +477,7 @@ def test_what_another_market_records_is_what_a_counterfactual_finds(db: None) ->
 
 
 def test_a_live_day_equals_its_simulation(market: Market) -> None:
-    seed, end = fresh_seed(), 12 + 2 * HORIZON + 1
+    seed, end = fresh_seed(), 12 + int(rule_for(Competition()).longest) * HORIZON + 1
     for slot, sent in drawn_bids(np.random.default_rng(seed), slots=12):
         pass_to(market, slot)
         owner = make_user(f"user-{Bid.objects.count()}")  # in a simulation, each bid has an owner of its own
