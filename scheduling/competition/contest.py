@@ -117,8 +117,8 @@ class Contest:
         """Return the contest of these bids with one more bid, the last one, which is worth nothing and is complete as
         soon as it can be."""
         found = Contest(self.ground, (*self.bids, bid), self.rule)
-        entries, asked = found.entries, self.ground.asked((bid,))
-        last, part = self._within(asked.first + asked.length)
+        entries = found.entries
+        last, part = self._within(np.array([self.ground.soonest(bid)]))
         entries.due[-1] = entries.latest[-1] = last[0]
         entries.part[-1] = part[0]
         entries.value[-1] = entries.most[-1] = 0.0

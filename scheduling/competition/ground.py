@@ -25,8 +25,8 @@ WIDER: Final = 0.08
 """Length of a cell of time as a share of the time from now to it; a slot at least."""
 LEAST_SHARE: Final = 0.02
 """A bid that would be worth less than this share of what it can be worth at most is not worth its machines."""
-SPARE: Final = 64
-"""The needs of bids are forgotten when these are more than twice those of a contest by this number."""
+REMEMBERED: Final = 512
+"""Largest number of bids whose needs are remembered; there are at most 200 in a contest."""
 CURVES: Final = 1024
 """The slots of curves of utilities are a multiple of this number."""
 
@@ -112,8 +112,12 @@ class Ground:
 
     def values(self, bid: Bid) -> Floats:
         """Return the bid's value at completion in each slot from now on, T + 1 numbers, money."""
-        first = self.book.now - bid.arrival
-        return self._known.curve(bid, first + self.slots)[first : first + self.slots + 1]
+        return self._known.values(bid, self.book.now - bid.arrival, self.slots)
+
+    def soonest(self, bid: Bid) -> int:
+        """Return the slot, counted from now, at which the bid is complete if it runs as soon as it can."""
+        need = self._known.of(bid, self.book.ledger, self.capacity)
+        return max(0, bid.arrival + min(bid.delay, default=0) - self.book.now) + need.length
 
     @cached_property
     def _known(self) -> "Needs":
@@ -130,7 +134,6 @@ class Ground:
         if not bids:
             return rows
         known = self._known
-        known.forget(unless_below=2 * len(bids) + SPARE)
         asked = [known.of(bid, self.book.ledger, self.capacity) for bid in bids]
         rows.demand[:] = [one.demand for one in asked]
         rows.length[:] = np.minimum([one.length for one in asked], self.slots + 1)
@@ -176,8 +179,9 @@ class Need:
     """Units of each resource in a slot, R; with `length` its least work, in the slots of its shortest run."""
     length: int
     """Slots; more than any horizon if it never fits."""
-    curve: Floats = field(default_factory=lambda: np.zeros(0))
-    """The value of a completion 0, 1, ... slots after the arrival, as far as it was asked for."""
+    value: Floats = field(default_factory=lambda: np.zeros(0))
+    """The value of a completion `first`, `first` + 1, ... slots after the arrival."""
+    first: int = 0
 
 
 @dataclass
@@ -192,22 +196,20 @@ class Needs:
         """Return the need of a bid; `capacity` are the units of each resource of all open servers."""
         known = self.by_id.get(bid.id)
         if known is None or (known[0] is not bid and known[0] != bid):
+            if len(self.by_id) >= REMEMBERED:
+                self.by_id.clear()
             known = self.by_id[bid.id] = bid, _need(bid, ledger, capacity)
         return known[1]
 
-    def curve(self, bid: Bid, last: int) -> Floats:
-        """Return the value of a completion 0, 1, ... slots after the arrival, at least up to `last`."""
-        known = self.by_id.get(bid.id)
+    def values(self, bid: Bid, first: int, slots: int) -> Floats:
+        """Return the values of completions from `first` to `first` + `slots` slots after the bid's arrival, money."""
+        last, known = first + slots, self.by_id.get(bid.id)
         if known is None or (known[0] is not bid and known[0] != bid):
-            return bid.utility.curve(_multiple(last))
-        if len(known[1].curve) <= last:
-            known[1].curve = bid.utility.curve(_multiple(last))
-        return known[1].curve
-
-    def forget(self, *, unless_below: int) -> None:
-        """Forget all bids if there are more than this number."""
-        if len(self.by_id) > unless_below:
-            self.by_id.clear()
+            return _curve(bid, last)[first : last + 1]
+        need = known[1]
+        if first < need.first or last >= need.first + len(need.value):
+            need.value, need.first = _curve(bid, last)[first:].copy(), first
+        return need.value[first - need.first : last + 1 - need.first]
 
 
 def _need(bid: Bid, ledger: Ledger, capacity: Floats) -> Need:
@@ -219,6 +221,9 @@ def _need(bid: Bid, ledger: Ledger, capacity: Floats) -> Need:
     return Need(demand / short, math.ceil(short * length * (1.0 - ROUNDING)))
 
 
-def _multiple(last: int) -> int:
-    """Return the slots of a curve up to `last`: utilities remember their last curves, so few lengths are asked for."""
-    return -(-(last + 1) // CURVES) * CURVES
+def _curve(bid: Bid, last: int) -> Floats:
+    """Return the value of a completion 0, 1, ... slots after the arrival, up to `last` at least.
+
+    Utilities remember their last curves, so curves of few lengths are asked for.
+    """
+    return bid.utility.curve(-(-(last + 1) // CURVES) * CURVES)

@@ -246,7 +246,7 @@ def _total(
     """
     full, room, worth, hope = _before(place, rough, kept)
     for i in range(place, len(order)):
-        if i == meets and _is_free_as(i, rough, kept):
+        if i == meets and i < kept.known[0] and _is_free_as(i, rough, kept):
             return worth + kept.total[len(order)] - kept.total[i] if kept.known[0] > len(order) else BROKEN
         if worth + hope <= least:
             return BROKEN
@@ -308,7 +308,7 @@ def _fit(j: int, full: int, room: float, cells: Cells, entries: Entries, rough: 
     if least > 0.0:
         first = max(full, first)
     last = NEVER
-    if least * entries.length[j] * (1.0 - ENOUGH) <= room:
+    if least <= 0.0 or least * entries.length[j] * (1.0 - ENOUGH) <= room:
         last = _fill(j, first, entries, cells, rough)
     if last == NEVER:
         return BREAKS if promised else NEVER, first, last
@@ -326,10 +326,12 @@ def _fill(j: int, first: int, entries: Entries, cells: Cells, rough: Rough) -> i
         slots = min(left, cells.width[c] if c < latest - 1 else entries.part[j])
         for r in range(rough.free.shape[1]):
             demand = entries.demand[j, r]
+            if demand <= 0.0:
+                continue  # less than nothing may be free, as sums are rounded
             if demand * (1.0 - ROUNDING) > rough.steady[c, r]:
                 slots = 0
             elif demand * slots > rough.free[c, r]:
-                slots = int(rough.free[c, r] / demand + ROUNDING)
+                slots = max(0, int(rough.free[c, r] / demand + ROUNDING))
         rough.runs[c] = slots
         left -= slots
         if left <= 0:

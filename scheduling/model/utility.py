@@ -99,6 +99,10 @@ class Constant(_Form):
         """Return the value of completion `elapsed` slots after arrival, money."""
         return self.v
 
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
+        return np.full(slots, self.v)
+
 
 @dataclass(frozen=True)
 class Sigmoid(_Form):

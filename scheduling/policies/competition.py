@@ -64,6 +64,12 @@ class Round:
         return self._contest(self.bids)
 
     @cached_property
+    def all_fit(self) -> bool:
+        """Whether all jobs and bids can run at once; no value that a bid states counts."""
+        full = self.full
+        return (full if full.ground is self._ground else replace(full, ground=self._ground)).all_fit
+
+    @cached_property
     def starts(self) -> dict[str, Start]:
         """The bids that start, by id."""
         return self.settled(self.bids)[1]
@@ -80,7 +86,7 @@ class Round:
             able = None if plan is None else Able(bid, able.due, plan)
         if able is None:
             return Reason.NO_ROOM
-        payment = 0.0 if self.full.all_fit else self._payment(bid)
+        payment = 0.0 if self.all_fit else self._payment(bid)
         return Bought(able, payment) if payment < bid.utility.at(able.due - bid.arrival) else Reason.PRICE
 
     def _payment(self, bid: Bid) -> float:
