@@ -79,9 +79,9 @@ class ReplayedMarket(Replaying):
         self.failed_plans = 0
         """The number of times that the other policy failed to plan."""
         self._plan_failed = False
+        """Whether it failed the last time it planned."""
         self._freed = False
         """Whether a job was cancelled, failed, or was complete early since slots last passed."""
-        """Whether it failed the last time it planned."""
 
     @property
     def book(self) -> LiveBook:

@@ -11,7 +11,7 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.base import Objective, Policy
-from scheduling.policies.standing import Admissions, StandingBid, admissions_of, with_first_offer
+from scheduling.policies.standing import StandingBid, Tries, with_first_offer
 
 
 class WrongDecision(SchedulingError):
@@ -54,30 +54,17 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None)
 
 @dataclass
 class TriedBook:
-    """A book on which standing bids are tried, one after another.
-
-    A rejection changes nothing, so what the policy has found out about the book holds for the next bid, too.
-    """
+    """A book on which standing bids are tried, one after another."""
 
     book: LiveBook
-    _admissions: Admissions | None = field(default=None, init=False)
-    _changed: bool = field(default=False, init=False)
+    tries: Tries = field(init=False)
 
-    def admission(self, bid: CoreBid) -> Decision | None:
-        """Return the admission of a bid on the book as it is; None if the policy rejects the bid."""
-        if self._admissions is None or self._changed:
-            self._admissions = admissions_of(self.book.policy, self.book.view(), self._admissions)
-            self._changed = False
-        return self._admissions(bid)
+    def __post_init__(self) -> None:
+        self.tries = Tries(self.book.policy, self.book.view)
 
     def without(self, bid: CoreBid, *, admitted: bool = False) -> None:
-        """Note that this bid competes no longer.
-
-        If it was `admitted`, the policy goes on from what it has found out; otherwise it looks at the whole book again.
-        """
-        self._changed = True
-        if not admitted:
-            self._admissions = None
+        """Note that this bid competes no longer, since it was `admitted` or for another reason."""
+        self.tries.after(admitted=admitted)
         self.book.competitors = tuple(one for one in self.book.competitors if one.id != bid.id)
 
 
@@ -100,7 +87,7 @@ def decide_again(
         if refusal(one.bid, book.policy):
             return None
         began = perf_counter()
-        admission = tried.admission(one.bid)
+        admission = tried.tries.admission(one.bid)
         latency_ms = (perf_counter() - began) * 1000
         if admission is None:
             return None

@@ -123,11 +123,8 @@ class StandingBids:
     def copy(self) -> "StandingBids":
         """Return an independent copy."""
         other = StandingBids(self.rule)
-        other._bids, other._quarantined, other._competitors = (
-            dict(self._bids),
-            dict(self._quarantined),
-            self._competitors,
-        )
+        other._bids, other._quarantined = dict(self._bids), dict(self._quarantined)
+        other._competitors = self._competitors
         return other
 
     def add(self, row: Bid, one: StandingBid, first: Decision, snapshot: InventorySnapshot) -> None:
@@ -179,8 +176,8 @@ class StandingBids:
     ) -> Turn:
         """Give the bids their turn, when the first slot on sale was `before`; admissions are in the book afterwards.
 
-        `ended` says whether a job ended since.
-        The policy is not asked about bids whose numbers are in `failing`, because it failed on them in the record.
+        `ended` says whether a job ended since. The policy is not asked about bids whose numbers are in `failing`,
+        because it failed on them in the record.
         `credits` is what the teams of tried bids had left in the record.
         """
         now, posted = book.running.now, standing.posts_prices(book.policy)

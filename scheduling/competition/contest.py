@@ -24,7 +24,7 @@ POWERS: Final = (0.0, 0.5, 0.75, 1.0, 1.25)
 EFFORT: Final = 2_000_000
 """Number of cells of jobs that are looked at to improve one order: some nanoseconds each."""
 PLACES: Final = 16
-"""Largest number of places that are tried for a promise in an order of others."""
+"""Largest number of places that are tried for one more job in an order of others."""
 SEED: Final = 7
 """Seed of the moves by which orders are improved: the same jobs always have the same plan."""
 

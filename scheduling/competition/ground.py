@@ -117,7 +117,11 @@ class Ground:
     def soonest(self, bid: Bid) -> int:
         """Return the slot, counted from now, at which the bid is complete if it runs as soon as it can."""
         need = self._known.of(bid, self.book.ledger, self.capacity)
-        return max(0, bid.arrival + min(bid.delay, default=0) - self.book.now) + need.length
+        return self._first(bid) + need.length
+
+    def _first(self, bid: Bid) -> int:
+        """Return the first slot, counted from now, in which the bid's data can be on some server."""
+        return max(0, bid.arrival + min(bid.delay, default=0) - self.book.now)
 
     @cached_property
     def _known(self) -> "Needs":
@@ -130,15 +134,14 @@ class Ground:
 
     def asked(self, bids: Sequence[Bid]) -> Rows:
         """Return the least work of each bid, in the slots of its shortest run, and its value at each completion."""
-        rows, now = self._empty(len(bids)), self.book.now
+        rows = self._empty(len(bids))
         if not bids:
             return rows
         known = self._known
         asked = [known.of(bid, self.book.ledger, self.capacity) for bid in bids]
         rows.demand[:] = [one.demand for one in asked]
         rows.length[:] = np.minimum([one.length for one in asked], self.slots + 1)
-        soonest = [bid.arrival + min(bid.delay, default=0) - now for bid in bids]
-        rows.first[:] = np.clip(soonest, 0, self.slots)
+        rows.first[:] = np.minimum(self.slots, [self._first(bid) for bid in bids])
         for row, bid in zip(rows.value, bids, strict=True):
             row[:] = self.values(bid)
         earliest = np.minimum(self.slots, rows.first + rows.length)
@@ -153,11 +156,10 @@ class Ground:
 
 def ground_of(book: Book, jobs: Sequence[Job]) -> Ground:
     """Return the ground of contests with these jobs, as far as they hold machines on open servers from now on."""
-    closed = book.ledger.closed
-    ahead = {job.bid.id: [p for p in job.held if p.end > book.now] for job in jobs}
+    ground, closed = Ground(book, tuple(jobs)), book.ledger.closed
+    ahead = [(job, ground.ahead(job)) for job in jobs]
     # Jobs on servers that are closed stay where they are.
-    able = tuple(job for job in jobs if ahead[job.bid.id] and not any(p.server in closed for p in ahead[job.bid.id]))
-    return Ground(book, able)
+    return Ground(book, tuple(job for job, held in ahead if held and not any(p.server in closed for p in held)))
 
 
 @lru_cache(maxsize=64)

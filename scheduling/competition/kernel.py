@@ -213,7 +213,7 @@ def _plan(order: Ints, place: int, cells: Cells, entries: Entries, rough: Rough,
     for i in range(place, len(order)):
         j = order[i]
         full, room = _pass_full(full, room, cells, entries, rough)
-        end, first, last = _fit(j, full, room, cells, entries, rough)
+        end, first, room = _place(j, full, room, cells, entries, rough)
         hope -= entries.most[j]
         if end == BREAKS:
             kept.known[0] = i + 1
@@ -223,8 +223,6 @@ def _plan(order: Ints, place: int, cells: Cells, entries: Entries, rough: Rough,
             rough.begins[j] = first
             while rough.runs[rough.begins[j]] == 0:
                 rough.begins[j] += 1
-            _take(j, first, last, cells, entries, rough)
-            room -= entries.length[j] * entries.demand[j, entries.scarce[0]]
             worth += entries.value[j, end]
         for c in range(cells.capacity.shape[0]):
             for r in range(cells.capacity.shape[1]):
@@ -252,13 +250,11 @@ def _total(
             return BROKEN
         j = order[i]
         full, room = _pass_full(full, room, cells, entries, rough)
-        end, first, last = _fit(j, full, room, cells, entries, rough)
+        end, _, room = _place(j, full, room, cells, entries, rough)
         hope -= entries.most[j]
         if end == BREAKS:
             return BROKEN
         if end != NEVER:
-            _take(j, first, last, cells, entries, rough)
-            room -= entries.length[j] * entries.demand[j, entries.scarce[0]]
             worth += entries.value[j, end]
     return worth
 
@@ -297,11 +293,11 @@ def _pass_full(full: int, room: float, cells: Cells, entries: Entries, rough: Ro
 
 
 @borrowing
-def _fit(j: int, full: int, room: float, cells: Cells, entries: Entries, rough: Rough) -> tuple[int, int, int]:
-    """Return the slot in which a job is complete, and the cells from which and in which it runs, with its slots of
-    each cell in `runs`.
+def _place(j: int, full: int, room: float, cells: Cells, entries: Entries, rough: Rough) -> tuple[int, int, float]:
+    """Hold what a job takes, with its slots of each cell in `runs`.
 
-    The slot is NEVER if the job is not in the plan, and BREAKS if it has a promise and cannot be complete in time.
+    Return the slot in which it is complete, the cell from which on it may run, and the room that is left. The slot is
+    NEVER if the job is not in the plan, and BREAKS if it has a promise and cannot be complete in time.
     """
     scarce, promised = entries.scarce[0], entries.due[j] != NEVER
     first, least = entries.first[j], entries.demand[j, scarce]
@@ -311,11 +307,12 @@ def _fit(j: int, full: int, room: float, cells: Cells, entries: Entries, rough: 
     if least <= 0.0 or least * entries.length[j] * (1.0 - ENOUGH) <= room:
         last = _fill(j, first, entries, cells, rough)
     if last == NEVER:
-        return BREAKS if promised else NEVER, first, last
+        return BREAKS if promised else NEVER, first, room
     end = _completion(last, cells, rough, scarce)
     if not promised and entries.value[j, end] <= 0.0:
-        return NEVER, first, last
-    return end, first, last
+        return NEVER, first, room
+    _take(j, first, last, cells, entries, rough)
+    return end, first, room - entries.length[j] * least
 
 
 @borrowing

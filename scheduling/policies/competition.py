@@ -22,7 +22,7 @@ from scheduling.model.decision import Decision, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.types import Floats
 from scheduling.policies.base import Grant
-from scheduling.policies.promised_slots import PromisedSlots
+from scheduling.policies.promised_slots import PromisedSlots, restart_slots
 from scheduling.policies.promises import Promises
 from scheduling.policies.promises import due as due_of
 
@@ -34,7 +34,6 @@ AGAIN = 64
 class Able:
     """A slot that can be promised to a bid that starts."""
 
-    bid: Bid
     due: int
     plan: Placed
     """Keeps this promise and all others."""
@@ -83,7 +82,7 @@ class Round:
         able = None if start is None else self._able(start)
         if able is not None and now is not None:
             plan = self._plan(bid, able.due, now)
-            able = None if plan is None else Able(bid, able.due, plan)
+            able = None if plan is None else Able(able.due, plan)
         if able is None:
             return Reason.NO_ROOM
         payment = 0.0 if self.all_fit else self._payment(bid)
@@ -136,7 +135,7 @@ class Round:
         enough = (value > 0.0) & (value >= (1.0 - self.policy.later) * value[start.completion - now])
         due = now + int(np.flatnonzero(enough)[-1])
         plan = self._plan(bid, due, self.promises)
-        return None if plan is None else Able(bid, due, plan)
+        return None if plan is None else Able(due, plan)
 
     @staticmethod
     def _plan(bid: Bid, due: int, promises: Promises) -> Placed | None:
@@ -162,10 +161,11 @@ class Tries:
     def __call__(self, bid: Bid) -> Decision | None:
         """Return the admission of a bid that competes; None if it does not start."""
         bought = self.round_.bought(bid, self.promises if self.changed else None)
-        alone = plan_alone(bid, self.promises.book.ledger) if isinstance(bought, Bought) else None
-        if alone is None or isinstance(bought, Reason):
+        if isinstance(bought, Reason):
             return None
-        return admitted(bid, bought, self.promises, bid.utility.at(alone.completion - bid.arrival))
+        alone = plan_alone(bid, self.promises.book.ledger)
+        worth = 0.0 if alone is None else bid.utility.at(alone.completion - bid.arrival)
+        return admitted(bid, bought, self.promises, worth) if worth > 0.0 else None
 
     def after(self, book: Book) -> "Tries":
         """Return the tries that follow on this book, after an admission."""
@@ -197,9 +197,7 @@ class Competition(PromisedSlots):
         low=0.0,
         high=1.0,
     )
-    restart: int = parameter(
-        0, "Slots in which a job that was stopped holds nothing and does no work.", low=0, high=1000
-    )
+    restart: int = restart_slots()
 
     name = "competition"
     title = "Competition: bids compete until their jobs start, then a promised slot of completion"
@@ -212,15 +210,12 @@ class Competition(PromisedSlots):
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Promise the bid a slot if its job starts now, or reject it; whether it stands is up to the market."""
-        round_, least = self._round(book, bid), consumption_of(bid, book.ledger)
         alone = plan_alone(bid, book.ledger)
-        worth = None if alone is None else bid.utility.at(alone.completion - bid.arrival)
-        if worth is None:
-            text = f"Even the empty cluster could not complete it before slot {book.ledger.end}."
-            offered = least.densities(bid.utility.value)
-            return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered)
-        reason = Reason.WORTHLESS
+        if alone is None:
+            return self.impossible(bid, book, {})
+        worth, reason = bid.utility.at(alone.completion - bid.arrival), Reason.WORTHLESS
         if worth > 0.0:
+            round_ = Round(self, self.promises(book), competing(book, bid))
             bought = round_.bought(bid)
             if isinstance(bought, Bought):
                 return admitted(bid, bought, round_.promises, worth)
@@ -230,7 +225,7 @@ class Competition(PromisedSlots):
             reason,
             REJECTED[reason],
             slot=book.now,
-            density=least.densities(worth),
+            density=consumption_of(bid, book.ledger).densities(worth),
             standalone_value=worth,
         )
 
@@ -256,9 +251,6 @@ class Competition(PromisedSlots):
     def prices(self, book: Book) -> Floats:
         """Return zeros, T x S x R: nothing has a posted price, as a bid pays what its start takes from the others."""
         return np.zeros(book.ledger.used.shape)
-
-    def _round(self, book: Book, bid: Bid) -> Round:
-        return Round(self, self.promises(book), competing(book, bid))
 
 
 def admitted(bid: Bid, bought: Bought, promises: Promises, worth: float) -> Decision:

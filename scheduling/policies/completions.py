@@ -22,7 +22,7 @@ from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Grant
 from scheduling.policies.learned_prices import LearnedPricePolicy, with_default
 from scheduling.policies.posted_price import CENT, SMALLEST_MONEY, with_value
-from scheduling.policies.promised_slots import PromisedSlots
+from scheduling.policies.promised_slots import PromisedSlots, restart_slots
 from scheduling.policies.promises import Kept, Offer, Promises
 from scheduling.pricing.quantile import scarcity_of_roles
 from scheduling.pricing.rule import PriceRule
@@ -43,9 +43,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         low=0.0,
         high=1.0,
     )
-    restart: int = parameter(
-        0, "Slots in which a job that was stopped holds nothing and does no work.", low=0, high=1000
-    )
+    restart: int = restart_slots()
 
     name = "completions"
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"
@@ -60,9 +58,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         promises, least = self.promises(book), consumption_of(bid, book.ledger)
         alone, prices = plan_alone(bid, book.ledger), promises.prices.to_json()
         if alone is None:
-            text = f"Even the empty cluster could not complete it before slot {book.ledger.end}."
-            offered = least.densities(bid.utility.value)
-            return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered, prices=prices)
+            return self.impossible(bid, book, prices)
         worth = bid.utility.at(alone.completion - bid.arrival)
         offer = promises.offer(bid, alone.completion)
         first = promises.soonest(bid, offer, last=len(offer.costs))

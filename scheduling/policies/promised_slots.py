@@ -1,13 +1,22 @@
 """The common part of policies that promise slots of completion: until then the machines of a job may change."""
 
+from scheduling.batch.consumption import consumption_of
 from scheduling.best_response.divided.terms import DividedTerms
 from scheduling.book.state import Book, Cause
-from scheduling.model.bid import Architecture
-from scheduling.model.decision import Move
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.inventory import Inventory
-from scheduling.model.types import Floats
+from scheduling.model.parameters import parameter
+from scheduling.model.types import Floats, Json
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.promises import Promises, breaks
+
+
+def restart_slots() -> int:
+    """Return the parameter `restart` of a policy."""
+    text = "Slots in which a job that was stopped holds nothing and does no work."
+    found: int = parameter(0, text, low=0, high=1000)
+    return found
 
 
 class PromisedSlots(PostedPricePolicy):
@@ -23,6 +32,12 @@ class PromisedSlots(PostedPricePolicy):
     def exact(self) -> bool:
         """Whether the granted schedule is optimal for the bid: its promise is, up to `later`, and its machines move."""
         return False
+
+    def impossible(self, bid: Bid, book: Book, prices: Json) -> Decision:
+        """Return the rejection of a bid that even the empty cluster cannot complete; `prices` are those in force."""
+        text = f"Even the empty cluster could not complete it before slot {book.ledger.end}."
+        offered = consumption_of(bid, book.ledger).densities(bid.utility.value)
+        return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered, prices=prices)
 
     def promises(self, book: Book) -> Promises:
         """Return the jobs of a book that may be moved, with the posted prices."""

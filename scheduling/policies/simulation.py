@@ -11,10 +11,9 @@ from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import (
     COMPETITORS,
-    Admissions,
     StandingBid,
     StandingRule,
-    admissions_of,
+    Tries,
     stands,
     turns,
     with_first_offer,
@@ -81,20 +80,16 @@ class Simulation:
         now = self.book.now
         if not rule.is_turn(now, ended=ended):
             return
-        admitted: Admissions | None = None
-        changed = True
+        tries = Tries(self.policy, self.view)
         for one in turns(self.standing.values(), now, rule, ended=ended):
             self.tries += 1
-            # A rejection changes nothing, so the next bid is tried at the same prices.
-            if admitted is None or changed:
-                admitted, changed = admissions_of(self.policy, self.view(), admitted), False
-            admission = admitted(one.bid)
+            admission = tries.admission(one.bid)
             if admission is None:
                 self.standing[one.number] = replace(one, tried=now)
                 continue
             decision = with_first_offer(admission, self.decisions[one.number])
             self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)
-            changed = True
+            tries.after(admitted=True)
             self.decisions[one.number] = decision
             self._note(decision.moves)
             del self.standing[one.number]

@@ -6,7 +6,7 @@ what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tri
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, Self, runtime_checkable
 
 from scheduling.book.state import Book
@@ -216,6 +216,37 @@ def admissions_of(policy: Policy, book: Book, before: Admissions | None = None) 
         return decision if decision.admitted else None
 
     return admitted
+
+
+@dataclass
+class Tries:
+    """Tries of standing bids on one book, one after another.
+
+    A rejection changes nothing, so what the policy has found out about the book holds for the next bid, too.
+    """
+
+    policy: Policy
+    view: Callable[[], Book]
+    """Returns the book as it is."""
+    _admissions: Admissions | None = field(default=None, init=False)
+    _changed: bool = field(default=False, init=False)
+
+    def admission(self, bid: Bid) -> Decision | None:
+        """Return the admission of a bid on the book as it is; None if the policy rejects the bid."""
+        if self._admissions is None or self._changed:
+            self._admissions = admissions_of(self.policy, self.view(), self._admissions)
+            self._changed = False
+        return self._admissions(bid)
+
+    def after(self, *, admitted: bool) -> None:
+        """Note that the book changed.
+
+        If a bid was `admitted`, the policy goes on from what it has found out; otherwise it looks at the whole book
+        again.
+        """
+        self._changed = True
+        if not admitted:
+            self._admissions = None
 
 
 def with_first_offer(admission: Decision, first: Decision) -> Decision:
