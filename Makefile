@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo        nine markets with streams of bids, at http://127.0.0.1:8000"
+	@echo "make demo        ten markets with streams of bids, at http://127.0.0.1:8000"
 	@echo "                 PORT=8001  SEED=7  ONCE=1 (a fixed number of bids, a table, exit)  TRACE=file.csv (Philly)"
 	@echo "make demo-reset  forget the demo's data"
 	@echo "make serve       the server and its worker, without the feeder"

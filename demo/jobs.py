@@ -51,8 +51,8 @@ def drawn(
 ) -> Iterator[Offer]:
     """Offers `number`, `number` + 1, ... of the stream, by Poisson arrivals after `from_s`; endless.
 
-    Each offer has a generator of its own, so that a second run goes on where the first one stopped. Where prices are
-    posted, one bid of three stands.
+    Each offer has a generator of its own, so that a second run goes on where the first one stopped. Of bids that state
+    a value one of three stands, unless the body says it.
     """
     at_s = from_s
     while True:
@@ -60,7 +60,7 @@ def drawn(
         at_s += rng.exponential(machines.slot_s / bids_per_slot)
         body = {"label": f"job {number}", **draw(rng, machines)}
         if "utility" in body:
-            body["standing"] = number % ONE_STANDS_OF == 0
+            body.setdefault("standing", number % ONE_STANDS_OF == 0)
         yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body=body)
         number += 1
 
@@ -185,6 +185,22 @@ def weighted_body(rng: np.random.Generator, machines: Machines) -> Json:
     }
     ring = {"architecture": "ring", "reduce_step_s": round(float(rng.uniform(0.010, 0.100)), 4)}
     return job | ring if rng.random() < 0.5 else job
+
+
+def competing_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job of the size of weighted completion's (Section 7), worth the less the later it is done. Its bid stands."""
+    return {
+        "model": _model(rng),
+        "epochs": int(rng.integers(50, 101)),
+        "chunks": int(rng.integers(4, 13)),
+        "utility": {
+            "form": "sigmoid",
+            "value": round(float(rng.uniform(1, 100)), 2),
+            "steepness_per_s": float(rng.uniform(0.1, 1.0)) / machines.slot_s,
+            "midpoint_s": int(rng.integers(10, 51)) * machines.slot_s,
+        },
+        "standing": True,
+    }
 
 
 def _model(rng: np.random.Generator) -> str:

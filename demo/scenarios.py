@@ -88,7 +88,17 @@ QUEUES: Final = Scenario(
     bids_per_slot=1.2,
     value={},
 )
-SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)
+COMPETITION: Final = Scenario(
+    name="demo-competition",
+    title="Bids that compete for GPU servers",
+    note="Jobs and values synthetic: drawn from a seed, jobs by the settings of the weighted-completion paper.",
+    policy="competition",
+    document=gpu_servers_document,
+    body=jobs.competing_body,
+    bids_per_slot=1.4,
+    value={"utility": {"form": "constant", "value": 50}, "standing": True},
+)
+SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES, COMPETITION)
 
 
 def _training(

@@ -6,7 +6,7 @@ import pytest
 
 from demo.clusters.catalogue import MODELS
 from demo.jobs import Machines
-from demo.scenarios import DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
+from demo.scenarios import COMPETITION, DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
 
 MACHINES = Machines(workers=("w1", "w2"), parameter_servers=("p1",), slot_s=3600)
 
@@ -50,10 +50,21 @@ def test_every_draw_lies_in_the_ranges_of_oasis() -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_one_bid_of_three_stands_where_prices_are_posted(scenario: Scenario) -> None:
+def test_one_bid_of_three_stands_where_prices_are_posted_and_each_where_bids_compete(scenario: Scenario) -> None:
     bodies = [offer.body for offer in islice(scenario.offers(MACHINES, seed=5, number=1, from_s=0.0), 30)]
     stands = [body.get("standing", False) for body in bodies]
-    assert sum(stands) == (10 if scenario in (DPS, OASIS) else 0)
+    assert sum(stands) == {DPS.name: 10, OASIS.name: 10, COMPETITION.name: 30}.get(scenario.name, 0)
+
+
+def test_every_draw_of_competition_is_worth_less_later() -> None:
+    for offer in islice(COMPETITION.offers(MACHINES, seed=5, number=1, from_s=0.0), 200):
+        body = offer.body
+        assert body["model"] in MODELS
+        assert 50 <= body["epochs"] <= 100
+        assert 4 <= body["chunks"] <= 12
+        assert 1 <= body["utility"]["value"] <= 100
+        assert 10 <= body["utility"]["midpoint_s"] / 3600 <= 50
+        assert 0.1 <= body["utility"]["steepness_per_s"] * 3600 <= 1
 
 
 def test_weighted_jobs_are_of_both_architectures() -> None:

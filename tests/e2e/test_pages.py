@@ -134,7 +134,7 @@ def test_a_picture_is_as_long_as_the_page(window: Browser, tmp_path: Path) -> No
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("market", some(["demo-oasis", "demo-weighted", "demo-preemptive"], 1))
+@pytest.mark.parametrize("market", some(["demo-oasis", "demo-weighted", "demo-preemptive", "demo-competition"], 1))
 def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
     window.log_in("operator", PASSWORD)
     shown = {name: path for name, path in pictures.pages(window, market).items() if name not in OF_NO_MARKET}
