@@ -151,6 +151,12 @@ class _DecisionOut(Answer):
 
 
 class QuoteOut(_DecisionOut):
+    payment = money(
+        "Posted price of what is held; 0 where nobody pays; null if admitted where bids compete, as it depends on "
+        "those that stand",
+        null=True,
+    )
+    payoff = money("Value less payment; null if the payment is", null=True)
     arrival_slot, arrival_s, arrival_at = slot_times("slot", ARRIVAL)
     stands_until_slot, stands_until_s, stands_until_at = slot_times(
         "stands_until", "Last slot in which it would be tried again; null if it would not stand", null=True
@@ -167,6 +173,18 @@ class QuoteOut(_DecisionOut):
             " bid stands; published in steps of 0.05; null if it is not published."
         ),
     )
+
+    @staticmethod
+    def payment_of(row: Quote) -> float | None:
+        return row.decision.payment if _is_payment_known(row) else None
+
+    @staticmethod
+    def payoff_of(row: Quote) -> float | None:
+        return row.decision.payoff if _is_payment_known(row) else None
+
+
+def _is_payment_known(row: Quote) -> bool:
+    return not (row.policy.competes and row.decision.admitted)
 
 
 class DecisionOut(_DecisionOut):

@@ -26,11 +26,13 @@ class Offer:
     arrival: int
     curve: Floats
     completion: int | None = None
+    """The promised slot or, where none is promised, the one that is granted; None if the bid is not admitted."""
     payment: float | None = None
+    """None if it is not known either."""
 
 
 def figure(offer: Offer, line: TimeLine) -> Drawing:
-    """Draw the curve, the granted completion and the payment."""
+    """Draw the curve, the completion and the payment."""
     slots = range(offer.arrival, offer.arrival + len(offer.curve))
     data = [
         curve(

@@ -1,11 +1,25 @@
 """Formats of numbers on pages."""
 
+from decimal import Decimal
+
+LEAST = 1e-9
+"""Amounts below this are written with an exponent."""
+
 
 def money(amount: float | None) -> str:
-    """Return an amount with two decimals, or more if it is small; a dash for None."""
+    """Return an amount with two decimals, or with two digits if it is small; a dash for None.
+
+    Examples
+    --------
+    >>> from frontend.presenters.numbers import money
+    >>> [money(amount) for amount in (None, 0.0, 1234.5, 0.0043, 0.00006123, 2e-12)]
+    ['–', '0.00', '1,234.50', '0.0043', '0.000061', '2e-12']
+    """
     if amount is None:
         return "–"
-    if amount and abs(amount) < 0.01:
+    if LEAST <= abs(amount) < 0.01:
+        return f"{Decimal(f'{amount:.2g}'):f}"
+    if amount and abs(amount) < LEAST:
         return f"{amount:.2g}"
     return f"{amount:,.2f}"
 

@@ -86,11 +86,12 @@ def _quoted(market: Market, viewer: User, body: Json) -> dict[str, Any]:
     if not pays:
         return {"html": html, "figure": Drawing([], {}).to_json(), "version": answer.ledger_version}
     schedule = decision.schedule
+    planned = None if schedule is None else schedule.completion
     offer = value.Offer(
         arrival=answer.slot,
         curve=answer.core.utility.curve(answer.snapshot.horizon + 1),
-        completion=None if schedule is None else schedule.completion,
-        payment=None if schedule is None else decision.payment,
+        completion=planned if decision.due is None else decision.due,
+        payment=None if schedule is None or answer.policy.competes else decision.payment,
     )
     return {"html": html, "figure": value.figure(offer, line).to_json(), "version": answer.ledger_version}
 

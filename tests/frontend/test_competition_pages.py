@@ -6,7 +6,7 @@ from django.test import Client
 from auctions.counterfactual.alternatives import SEALED
 from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
-from tests.auctions.worlds import body, make_cluster, make_operator, make_user, submit
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, submit
 
 
 @pytest.mark.parametrize(("policy", "priced"), [("completions", True), ("competition", False)])
@@ -30,10 +30,27 @@ def test_a_quote_leaves_bids_that_stand_out_and_says_so(db: None) -> None:
     answer = client.post("/api/v1/clusters/lab/quotes", body(5.0), content_type="application/json")
     assert answer.status_code == 200
     assert answer.json()["explanation"].startswith("If no bid that stands comes first, it starts now and is complete")
+    assert (answer.json()["payment"], answer.json()["payoff"]) == (None, None)
     form = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}
-    page = client.post("/markets/lab/quote/", form).text
-    assert "what this takes from bids that stand" in page
-    assert "Payoff" not in page
+    answer = client.post("/markets/lab/quote/", form)
+    assert "what this takes from bids that stand" in answer.text
+    assert "Payoff" not in answer.text
+    assert [trace["name"] for trace in answer.json()["figure"]["data"]] == ["value if complete then", "value"]
+
+
+@pytest.mark.parametrize("policy", ["completions", "competition"])
+def test_the_figure_of_a_quote_marks_the_promised_slot_and_its_value(db: None, policy: str) -> None:
+    open_market(make_cluster("lab"), policy=policy, parameters={})
+    client = Client()
+    client.force_login(make_user("alice"))
+    utility = {"form": "linear", "value": 40.0, "zero_at_s": 40 * SLOT_S}
+    quoted = client.post("/api/v1/clusters/lab/quotes", body(utility=utility), content_type="application/json")
+    promised = quoted.json()
+    form = {"model": "ResNet-50", "epochs": "1", "form": "linear", "value": "40", "architecture": "ps"}
+    shown = client.post("/markets/lab/quote/", form | {"zero_at_h": str(40 * SLOT_S / 3600)}).json()["figure"]["data"]
+    assert promised["promised_slot"] > promised["schedule"]["completion_slot"]
+    assert shown[1]["y"] == [pytest.approx(promised["value"], rel=1e-4)]
+    assert shown[1]["x"] == [shown[0]["x"][shown[0]["customdata"].index(promised["promised_slot"])]]
 
 
 @pytest.mark.parametrize(("policy", "sealed"), [("completions", False), ("competition", True)])
