@@ -271,10 +271,10 @@ class ReplayedMarket(Replaying):
             log.warning("%s fails to plan in slot %s: %s", book.policy.name, book.running.now, planned.failed)
         return planned
 
-    def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
+    def decided(self, book: LiveBook, core: CoreBid, event: Event, bid: Bid) -> Decision:
         """Return the other policy's decision, or the decision of the receipt."""
         if self.other is not None:
-            return super().decided(book, core, event)
+            return super().decided(book, core, event, bid)
         key = cast(int, event.bid_id)
         first = event.kind == EventKind.STANDING
         receipt = parse((self._receipts.first if first else self._receipts.last)[key])
@@ -292,7 +292,7 @@ class ReplayedMarket(Replaying):
         again = self.other is None and bid.pk in self._receipts.stood and event.kind != EventKind.STANDING
         try:
             with policy_errors():
-                decision = self.decided(book, core, event)
+                decision = self.decided(book, core, event, bid)
                 book.apply_decision(core, decision, owner=bid.owner_id, again=again)
         except PolicyFailed as failed:
             if self.other is None:

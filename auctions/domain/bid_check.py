@@ -34,6 +34,7 @@ from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_MONEY, check_number, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.policies.standing import rule_for
 from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of, problem_of
 from web.schema import Schema, named
 
@@ -219,7 +220,8 @@ class BidIn(Schema):
         LARGEST_SECONDS,
         required=False,
         help_text=f"A standing bid is not tried again later than this, {SECONDS_AFTER_ARRIVAL}; it may end earlier."
-        f" At least {RULE.every} slots, as a standing bid is not tried in every slot.",
+        f" At least {RULE.every} slots, as a standing bid is not tried in every slot; one slot where bids compete,"
+        " which are tried whenever a job has ended.",
     )
     utility = OneOf(
         "form",
@@ -246,8 +248,8 @@ class BidIn(Schema):
         return super().to_internal_value(data)
 
     def validate_standing_until_s(self, stated: float) -> float:
-        """Refuse a time before the first turn at which any bid is tried again: such a bid would never stand."""
-        least = RULE.every * self._bids.snapshot.slot_seconds
+        """Refuse a time before the first turn in which the bid may be tried again: such a bid would never stand."""
+        least = rule_for(self._bids.policy).least_stand * self._bids.snapshot.slot_seconds
         try:
             return check_number("", stated, low=least, high=LARGEST_SECONDS)
         except InvalidField as error:

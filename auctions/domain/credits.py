@@ -95,5 +95,23 @@ def limited(decision: Decision, left: int | None) -> Decision:
     )
 
 
+def too_few(stated: float, left: int | None) -> str:
+    """Return why a bid does not stand of which a team with this left could not pay what it states; empty if it could.
+
+    `stated` is the value, credits; `left` is in millionths of a credit, None without a limit.
+
+    Examples
+    --------
+    >>> from auctions.domain.credits import too_few
+    >>> too_few(50.0, 12_500_000)
+    'It does not stand: it states 50 credits, more than its team has left in this period: 12.5.'
+    """
+    most = millionths(stated)
+    if left is None or most <= left:
+        return ""
+    states, has = in_words(most), in_words(left)
+    return f"It does not stand: it states {states} credits, more than its team has left in this period: {has}."
+
+
 def _first_day(months: int) -> date:
     return date(months // 12, months % 12 + 1, 1)

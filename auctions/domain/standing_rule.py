@@ -1,19 +1,18 @@
 """The rules by which rejected bids of live markets are tried again."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import StandingRule, rule_for
-from scheduling.registry import make_policy
+from scheduling.registry import POLICIES
 
 RULE: Final = StandingRule()
 """The rule of a market whose events state none. `each` is equal under all policies."""
 
 
-def longest_stand(names: Iterable[str]) -> float:
-    """Return the longest time that a bid stands after its arrival under policies with these names, in horizons."""
-    return max((rule_for(make_policy(name, {})).longest for name in names), default=RULE.longest)
+def longest_stand(name: str) -> float:
+    """Return the longest time that a bid stands after its arrival under the policy of this name, in horizons."""
+    return rule_for(POLICIES[name]).longest
 
 
 def rule_under(policy: Policy, recorded: StandingRule) -> StandingRule:

@@ -1,17 +1,17 @@
 """Let the policy decide a bid, and check its decision before any of it is written."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from auctions.domain.bid_check import LEAST_WEIGHT
-from auctions.domain.credits import limited
+from auctions.domain.credits import limited, too_few
 from auctions.domain.policy_errors import policy_errors
 from auctions.state.book import LiveBook
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.base import Objective, Policy
-from scheduling.policies.standing import StandingBid, Tries, with_first_offer
+from scheduling.policies.standing import StandingBid, Tries, stands, with_first_offer
 
 
 class WrongDecision(SchedulingError):
@@ -31,10 +31,11 @@ class Made:
     """Millionths of a credit that the bid's team had left before the decision; None without a limit."""
 
 
-def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None) -> Made:
+def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None, wants_to_stand: bool = False) -> Made:
     """Let the policy decide a bid, and apply the decision to the book. `owner` is the key of the user who sent the bid.
 
-    `left` is what the bid's team may spend, millionths of a credit; None without a limit.
+    `left` is what the bid's team may spend, millionths of a credit; None without a limit. The receipt of a bid that
+    wants to stand says if it does not because of that.
 
     Raises
     ------
@@ -43,7 +44,7 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None)
     """
     with policy_errors():
         began = perf_counter()
-        decision = limited(answer(bid, book), left)
+        decision = explained(bid, limited(answer(bid, book), left), book.policy, left if wants_to_stand else None)
         latency_ms = (perf_counter() - began) * 1000
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
@@ -115,6 +116,21 @@ def answer(bid: CoreBid, book: LiveBook) -> Decision:
         return book.policy.decide(bid, book.view())
     nothing = (0.0,) * len(book.snapshot.inventory.resources)
     return Decision.reject(bid.id, Reason.REFUSED, problem, slot=book.running.now, density=nothing)
+
+
+def explained(bid: CoreBid, decision: Decision, policy: Policy, left: int | None) -> Decision:
+    """Return the decision on a bid that wants to stand; if its team has too little left for that, it says so."""
+    problem = unpayable(bid, decision, policy, left)
+    return replace(decision, explanation=f"{decision.explanation} {problem}") if problem else decision
+
+
+def unpayable(bid: CoreBid, decision: Decision, policy: Policy, left: int | None) -> str:
+    """Return why a bid that might stand after this decision does not: it would compete for what its team could not pay.
+
+    `left` is what its team has left, millionths of a credit; None without a limit. Empty if it may stand, or if the
+    decision is final anyway.
+    """
+    return too_few(bid.utility.value, left) if policy.competes and stands(decision) else ""
 
 
 def refusal(bid: CoreBid, policy: Policy) -> str:

@@ -149,7 +149,8 @@ def _decide(
                 began = time_ns()
                 with policy_errors():
                     core = outcomes.current_core(market, bid, book)
-                one = decide(book, core, owner=bid.owner_id, left=credits.left(bid.team_id))
+                left, wants_to_stand = credits.left(bid.team_id), bool(bid.resolved_request.get("standing"))
+                one = decide(book, core, owner=bid.owner_id, left=left, wants_to_stand=wants_to_stand)
         except PolicyFailed as error:
             failed = error
             break

@@ -18,12 +18,11 @@ from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from auctions.domain import transitions
-from auctions.domain.credits import millionths
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import competitors, outcomes, team_credits
-from auctions.engine.decide import Made, TriedBook, decide_again
+from auctions.engine.decide import Made, TriedBook, decide_again, unpayable
 from auctions.engine.team_credits import TeamCredits
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
 from auctions.state.book import LiveBook
@@ -110,7 +109,7 @@ def last_slot(
     """
     if not request.get("standing") or not posts_prices(book.policy) or not stands(decision):
         return None
-    if book.policy.competes and not _can_pay(core, left):
+    if unpayable(core, decision, book.policy, left):
         return None
     now, snapshot = book.running.now, book.snapshot
     stated = request.get("standing_until_s")
@@ -121,11 +120,6 @@ def last_slot(
     # Utilities never rise, so there is a first slot in which it has ended.
     last = now - 1 + bisect_left(range(now, max(until, now) + 1), True, key=one.ended)
     return last if last >= rule.soonest_try(arrival=core.arrival, tried=now) else None
-
-
-def _can_pay(core: CoreBid, left: int | None) -> bool:
-    """Return whether a team that has this left can pay whatever the bid may have to pay: less than it is worth."""
-    return left is None or millionths(core.utility.value) <= left
 
 
 def is_due(rule: StandingRule, *, before: int, now: int, ended: bool) -> bool:

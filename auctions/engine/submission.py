@@ -15,7 +15,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import intake, standing, team_credits
 from auctions.engine.bid_samples import sample_for
-from auctions.engine.decide import decide
+from auctions.engine.decide import decide, unpayable
 from auctions.engine.intake import Offer, Request, Submitted
 from auctions.kernels import warming
 from auctions.models import Bid, Market
@@ -136,6 +136,8 @@ def quote(*, market: Market, body: Json, bidder: User | None = None) -> Quote:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
     words = _beside_sealed_bids(made.decision) if shared.policy.competes else made.decision.explanation
+    if resolved.get("standing"):
+        words = f"{words} {unpayable(core, made.decision, shared.policy, left)}".rstrip()
     return Quote(
         decision=replace(made.decision, bid_id="quote", explanation=words),
         ledger_version=shared.version,

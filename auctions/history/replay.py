@@ -13,7 +13,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import planning, standing
-from auctions.engine.decide import TriedBook, answer
+from auctions.engine.decide import TriedBook, answer, explained
 from auctions.engine.planning import Planned
 from auctions.engine.standing import Candidate, Try, Turn
 from auctions.history.recorded import RecordedReceipts, Rows, Source
@@ -161,16 +161,17 @@ class Replaying:
             raise planned.failed
         return planned
 
-    def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
+    def decided(self, book: LiveBook, core: CoreBid, event: Event, bid: Bid) -> Decision:
         """Return the decision on a bid; nothing is changed. Raises PolicyFailed if the policy fails on it.
 
         What the bid's team may spend is what it had left on record.
         """
+        left = event.payload.get("credits")
         self.standing.let_compete(book)
         with policy_errors():
-            decision = limited(answer(core, book), event.payload.get("credits"))
+            decision = limited(answer(core, book), left)
         book.competitors = ()
-        return decision
+        return explained(core, decision, book.policy, left) if bid.resolved_request.get("standing") else decision
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """Remove a job and return the moves; nothing happens if an inventory removed it already."""
@@ -339,7 +340,7 @@ class Replaying:
         """Decide a bid again."""
         book = self.at(event.slot)
         core = self._core(bid, event, book)
-        decision = self.decided(book, core, event)
+        decision = self.decided(book, core, event, bid)
         charged = self._charged(book, core, decision)
         again = bid.sequence in self.standing
         with policy_errors():

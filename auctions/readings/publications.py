@@ -20,6 +20,7 @@ from uuid import UUID
 
 import numpy as np
 from django.contrib.auth.models import User
+from django.db.models import Q
 
 from accounts.rights import operates, rights_of
 from auctions.domain.standing_rule import longest_stand
@@ -117,10 +118,15 @@ _Stood = tuple[int, int, int | None, float | None]
 
 
 def _that_stood(market: Market) -> list[_Stood]:
-    """Return the last bids that stood and arrived so long ago that they stand no longer, the newest first."""
-    longest = longest_stand(market.policies.values_list("name", flat=True))  # a bid may be older than the present one
-    over = market.slot - int(longest * market.cluster.horizon_slots)
-    rows = Bid.objects.filter(market=market, stands_until__isnull=False, arrival_slot__lt=over)
+    """Return the last bids that stood and arrived so long ago that they stand no longer, the newest first.
+
+    How long one may stand was settled by the policy that decided it first.
+    """
+    over, horizon = Q(), market.cluster.horizon_slots
+    for version, name in market.policies.values_list("pk", "name"):
+        since = market.slot - int(longest_stand(name) * horizon)
+        over |= Q(first_decision__policy=version, arrival_slot__lt=since)
+    rows = Bid.objects.filter(over, market=market, stands_until__isnull=False)
     return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:SHARE_OF])
 
 

@@ -167,7 +167,7 @@ class BidForm(PageForm):
     def __init__(self, *args: Any, cluster: Cluster, bidder: User | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = policy_in_force(cluster)
-        longest = longest_stand([policy.name])
+        longest = longest_stand(policy.name)
         self._value_key = VALUE_KEYS[policy.objective]
         self._stands_by_default = cluster.standing_by_default
         for name in UTILITY_NAMES if self._value_key == "weight" else ("weight",):

@@ -87,6 +87,8 @@ PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it
 """A job that has run, holds no machines and has no planned resumption yet."""
 EARLY: Final = Look("Completed", "done", "Its training ended early; its remaining slots were freed.")
 """A job that was complete before its last slot."""
+STOOD: Final = Look("Withdrawn", "off", "It stood, and its owner withdrew it.")
+"""A bid that was withdrawn after its first decision."""
 IN_LINE: Final = "in_line"
 """Name of this state in addresses."""
 
@@ -100,4 +102,6 @@ def look_of(bid: Bid, *, may_move: bool = False) -> Look:
         return PLAN
     if state == BidState.RUNNING and bid.completion_slot is None:
         return PAUSED
+    if state == BidState.WITHDRAWN and bid.stands_until is not None:
+        return STOOD
     return EARLY if bid.completed_early else LOOKS[state]

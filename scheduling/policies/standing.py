@@ -88,6 +88,11 @@ class StandingRule:
         """
         return self.next_turn(self._able_from(arrival, tried) - 1)
 
+    @property
+    def least_stand(self) -> int:
+        """Slots after the arrival from which on every bid may be tried again: one if that follows the end of a job."""
+        return 1 if self.at_ends else self.every
+
     def soonest_try(self, *, arrival: int, tried: int) -> int:
         """Return the first slot in which a bid may be tried that was last decided in slot `tried`: if a job ends in
         time, before the next turn.
@@ -118,7 +123,7 @@ class StandingRule:
         return values if self.at_ends else {name: value for name, value in values.items() if name != "at_ends"}
 
 
-def rule_for(policy: Policy) -> StandingRule:
+def rule_for(policy: Policy | type[Policy]) -> StandingRule:
     """Return the rule by which bids stand under a policy.
 
     Where bids compete, all of them have a turn whenever machines are freed, and they stand for longer: a try takes no

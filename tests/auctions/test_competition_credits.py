@@ -77,7 +77,21 @@ def test_a_bid_stands_if_its_team_has_what_it_states(
     bid = decided(market, bella, 50.0)
     assert [one.stands_until is not None for one in (asked, bid)] == [stands, stands]
     assert states(bid) == ["standing" if stands else "rejected"]
+    words = "It does not stand: it states 50 credits, more than its team has left in this period: 49.999999."
+    receipt = (bid.first_decision if stands else bid.decision).receipt
+    assert [words in said for said in (asked.decision.explanation, receipt)] == [not stands, not stands]
     assert_sound(market)
+    assert_replayed_as_recorded(market)
+
+
+def test_a_bid_that_was_not_to_stand_says_nothing_of_that(market: Market, team: Team, bella: User) -> None:
+    limit(team, 10.0)
+    utility = {"form": "linear", "value": 50.0, "zero_at_s": 40 * SLOT_S}
+    asked = quote(market=market, body=body(50.0, epochs=1, utility=utility), bidder=bella)
+    bid = decided(market, bella, 50.0, standing=False)
+    assert states(bid) == ["rejected"]
+    assert not any("It does not stand" in said for said in (asked.decision.explanation, bid.decision.receipt))
+    assert_replayed_as_recorded(market)
 
 
 def test_at_posted_prices_a_bid_stands_whatever_its_team_has(market: Market, team: Team, bella: User) -> None:

@@ -505,6 +505,22 @@ def test_a_bid_that_is_to_be_tried_no_longer_than_until_its_first_turn_is_refuse
     assert decided(market, bob, 50.0, standing=True, standing_until_s=4 * SLOT_S).state == BidState.STANDING
 
 
+def test_where_bids_compete_one_may_be_tried_in_the_slot_after_its_arrival_and_no_sooner(
+    market: Market, alice: User, bob: User
+) -> None:
+    taken = filled(market, alice)
+    change_policy(market, name="competition", parameters={}, by=None)
+    with pytest.raises(InvalidField, match=r"expected .*100.*, got 90") as caught:
+        decided(market, bob, 50.0, standing=True, standing_until_s=0.9 * SLOT_S)
+    assert caught.value.field == "standing_until_s"
+    bid = decided(market, bob, 50.0, standing=True, standing_until_s=SLOT_S)
+    assert (bid.state, bid.stands_until) == (BidState.STANDING, 1)
+    freed(taken)
+    pass_to(market, 1)
+    bid.refresh_from_db()
+    assert bid.state in ADMITTED
+
+
 @pytest.mark.parametrize("policy", ["weighted_completion", "fifo", "preemptive"])
 def test_where_no_prices_are_posted_a_bid_that_wants_to_stand_is_refused(db: None, bob: User, policy: str) -> None:
     market = open_market(make_cluster(), policy=policy)

@@ -14,8 +14,6 @@ from auctions.models import ADMITTED, BidState, Market, Publication
 from auctions.readings import publications
 from auctions.readings.publications import LEAST_OWNERS, STANDING_SHARE, StandingPast
 from scheduling.policies.posted_price import CENT
-from scheduling.policies.standing import rule_for
-from scheduling.registry import make_policy
 from tests.auctions.test_standing_bids import HORIZON, PRICES, decided, filled, freed, stands
 from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_operator, make_user, set_time
 
@@ -149,17 +147,24 @@ def test_a_policy_that_fails_on_a_standing_bid_is_said_to(
     assert "fails on bid" in caplog.text
 
 
-def test_where_bids_competed_once_the_share_counts_no_bid_that_may_have_stood_since_then(
-    market: Market, alice: User
+@pytest.mark.parametrize("later", ["dps", "competition"])
+def test_the_share_counts_a_bid_once_the_policy_that_decided_it_first_lets_it_stand_no_longer(
+    market: Market, alice: User, later: str
 ) -> None:
-    """Bids of that time may stand longer than those of the policy in force."""
-    change_policy(market, name="competition", parameters={}, by=None)
-    change_policy(market, name="dps", parameters={}, by=None)
-    filled(market, alice)
+    first = "competition" if later == "dps" else "dps"
+    change_policy(market, name=first, parameters={}, by=None)
+    taken, operator = filled(market, alice), make_operator()
     stands(market, alice)
-    operator, longest = make_operator(), int(RULE.longest * HORIZON)
-    assert longest_stand(["dps", "competition"]) == rule_for(make_policy("competition", {})).longest
-    begin(market, longest + 1)
+    change_policy(market, name=later, parameters={}, by=None)
+    begin(market, int(longest_stand(first) * HORIZON))
     assert publications.standing_past(market, operator).admitted_share is None
-    begin(market, int(longest_stand(["competition"]) * HORIZON) + 1)
+    begin(market, market.slot + 1)
     assert publications.standing_past(market, operator).admitted_share == 0.0
+    freed(taken)
+    filled(market, alice)
+    since = market.slot
+    stands(market, make_user("bob"), utility={"form": "step", "value": 50.0, "deadline_s": 6 * SLOT_S})
+    begin(market, since + int(longest_stand(later) * HORIZON))
+    assert len(publications._that_stood(market)) == 1
+    begin(market, market.slot + 1)
+    assert len(publications._that_stood(market)) == 2

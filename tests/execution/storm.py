@@ -23,6 +23,7 @@ from django.db import OperationalError, connection
 
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
 from auctions.history.audit import audit_market
 from auctions.models import Bid
 from cluster.models import Capacity
@@ -30,7 +31,9 @@ from execution.engines import small_slurm
 from execution.engines.files import FilesEngine
 from execution.executor import engine_of
 from execution.models import Execution, Generation, Lease, Process, Progress, Training
+from scheduling import kernels
 from scheduling.policies.base import Objective
+from scheduling.registry import make_policy
 from tests import forks
 from tests.auctions.worlds import body
 from tests.execution.clusters import executing_cluster
@@ -42,6 +45,8 @@ from tests.processes import Process as Child
 from tests.processes import children, free_port, wait_until
 from tests.rest import user_token
 
+POLICIES: Final = ("competition", "completions", "dps")
+"""Policies between which a storm changes: bids that one takes the others take, too."""
 SLOT_S: Final = {False: 3.0, True: 5.0}
 """Length of a slot without and with Slurm, seconds."""
 LATE_S: Final = 1.5
@@ -69,6 +74,7 @@ class Storm:
             here.filter(server__name="edge-2", resource__name="gpu").update(amount=0)
             here.exclude(server__name="edge-2").filter(resource__name="ps").update(amount=0)
         self.market = open_market(self.cluster, policy=policy, parameters={})
+        self.policy, self.changes = policy, 0
         self.by_weight = policy_in_force(self.cluster).objective is not Objective.WELFARE
         self.headers = {"Authorization": f"Token {user_token(User.objects.create(username='a'))}"}
         for statement in EXITS:
@@ -86,6 +92,8 @@ class Storm:
         self.most = 0
         self.port = free_port()
         self.before = below()
+        if policy in POLICIES:  # changes are made in this process; they are not to compile under the market's lock
+            kernels.warm_up(*(group for name in POLICIES for group in kernels.needed_by(make_policy(name, {}))))
         self.web = self.started(start_web(self.port, self.env, self.directory / "web.log"))
         self.executors: list[Child] = []
         self.start_executor()
@@ -108,11 +116,17 @@ class Storm:
         if self.by_weight:
             del asked["utility"]
             asked["weight"] = 1
+        else:
+            asked["standing"] = bool(self.rng.random() < 0.7)
         address = f"http://127.0.0.1:{self.port}/api/v1/clusters/storm/bids"
         with suppress(requests.RequestException), requests.Session() as session:
             session.trust_env = False
             answer = session.post(address, json=asked, headers=self.headers, timeout=5)
             assert answer.status_code in (200, 202, 429, 503), answer.text
+            if answer.ok and self.rng.random() < 0.2:  # it may be decided, or end, before
+                number = int(self.rng.integers(1, answer.json()["sequence"] + 1))
+                answer = session.post(f"{address}/{number}/withdraw", headers=self.headers, timeout=5)
+                assert answer.status_code in (200, 409, 429, 503), answer.text
 
     def tick(self) -> None:
         """Let a moment pass: jobs arrive, what was frozen goes on, and what should hold is checked."""
@@ -216,6 +230,8 @@ class Storm:
                 self.web = self.started(start_web(self.port, self.env, self.directory / "web.log"))
             if kind.startswith("slurm"):
                 self.restart_daemon(kind, pid)
+        if self.policy in POLICIES and self.rng.random() < 0.3:
+            self.change_policy()
         end = time.monotonic() + float(self.rng.uniform(0.3, 2.5))
         self.wait("the next fault", lambda: time.monotonic() > end)
 
@@ -225,10 +241,21 @@ class Storm:
 
     def take_lease(self) -> None:
         """Let the lease be over. An executor that was frozen in a transaction goes on first."""
+        self.write(lambda: Lease.objects.update(until=0.0))
+
+    def change_policy(self) -> None:
+        """Let the market decide by another policy; jobs run and bids stand meanwhile."""
+        self.policy = str(self.rng.choice([name for name in POLICIES if name != self.policy]))
+        self.write(lambda: change_policy(self.market, name=self.policy, parameters={}, by=None))
+        self.changes += 1
+
+    def write(self, change: Callable[[], object]) -> None:
+        """Change rows as soon as the database lets this process."""
 
         def done() -> bool:
             with suppress(OperationalError):
-                return Lease.objects.update(until=0.0) >= 0
+                change()
+                return True
             return False
 
         # A long wait here would let nothing that is frozen go on. Other writes wait as long as a service does.
@@ -303,7 +330,9 @@ class Storm:
         return {
             "faults": self.faults.total(),
             "kinds": dict(sorted(self.faults.items())),
+            "changes of policy": self.changes,
             "bids": Bid.objects.count(),
+            "stood": Bid.objects.exclude(stands_until=None).count(),
             "trainings": Training.objects.count(),
             "generations": Generation.objects.count(),
             "endings": dict(Counter(Generation.objects.values_list("ending", flat=True))),

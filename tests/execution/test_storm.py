@@ -17,7 +17,7 @@ from tests.processes import ROOT, python_env
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.clocked]
 
-POLICIES = ("dps", "oasis", "weighted_completion", "preemptive")
+POLICIES = ("competition", "completions", "dps", "oasis", "weighted_completion", "preemptive")
 FAULTS = {"local": 3, "slurm": 2}
 IN_A_SOAK = 50
 

@@ -23,6 +23,17 @@ def test_an_overview_shows_prices_only_where_they_are_posted(db: None, policy: s
     assert ("Prices in force" in client.get("/markets/lab/bids/1/").content.decode()) == priced
 
 
+@pytest.mark.parametrize("policy", ["completions", "competition"])
+def test_the_page_of_a_job_with_a_promise_says_that_its_plan_can_change_while_it_runs(db: None, policy: str) -> None:
+    market, alice = open_market(make_cluster("lab"), policy=policy, parameters={}), make_user("alice")
+    submit(market, alice, 50.0)
+    decision_queue.process_pending(market.pk)
+    client = Client()
+    client.force_login(alice)
+    page = client.get("/markets/lab/bids/1/").text
+    assert "A plan can change until the job is complete, as long as the promised slot is kept" in page
+
+
 def test_a_quote_leaves_bids_that_stand_out_and_says_so(db: None) -> None:
     open_market(make_cluster("lab"), policy="competition", parameters={})
     client = Client()

@@ -54,6 +54,8 @@ def test_a_ticked_box_lets_a_bid_stand_and_its_page_says_so(full: Market, as_ali
     as_alice.post(f"{HOME}bids/{bid.sequence}/withdraw/")
     page = as_alice.get(f"{HOME}bids/{bid.sequence}/").text
     assert "Stood from" in page
+    assert "It stood, and its owner withdrew it." in page
+    assert "This was its first decision, after which it stood." in page
     assert "Tried again until" not in page
 
 

@@ -1,5 +1,7 @@
 """`python -m tests.fuzz`: all phases of Schemathesis over a server with the rows of the demo, for each role.
 
+There is a market in which bids compete, too; its time goes on meanwhile.
+
 The roles are anonymous, a stranger (a user without rows), a bidder and the operator of the demo, and an administrator
 of the service and of a team. For each one the examples of the document, the limits of every field, random requests and
 sequences of requests are sent; an answer of 500 or more, or one that the document does not have, is a failure. The exit
@@ -15,9 +17,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.processes import Process, answers, binary, free_port, manage, python_env, run_python, wait_until
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 ROLES: Final = ("anonymous", "stranger", "bidder", "administrator", "operator")
 CHECKS: Final = (
@@ -27,6 +32,8 @@ CHECKS: Final = (
     "response_schema_conformance",
     "response_headers_conformance",
 )
+COMPETING: Final = (40.0, 300.0, 90.0)
+"""Values of bids that compete; a team has as many credits as the last one states."""
 PHASES: Final = "examples,coverage,fuzzing,stateful"
 
 
@@ -46,7 +53,29 @@ def tokens() -> None:
     User.objects.filter(username="administrator").update(is_staff=True, is_superuser=True)
     team = create_team("vision", "Vision", administrator=named["administrator"])
     add_member(team, User.objects.get(username="ada"), Role.BIDDER)
+    _compete([named["bidder"], User.objects.get(username="ada"), named["administrator"]])
     print(json.dumps({role: issue(user, NewToken("test")).text for role, user in named.items()}))
+
+
+def _compete(bidders: list["User"]) -> None:
+    """Open a market in which bids compete: some jobs run and some bids stand, those of a team with few credits, too."""
+    from accounts.models import Team
+    from auctions.domain.credits import millionths
+    from auctions.engine import budgets, decision_queue
+    from auctions.engine.markets import open_market
+    from auctions.engine.submission import submit_bid
+    from auctions.models import BudgetKind
+    from cluster.clock import set_clock
+    from tests.auctions.worlds import body, make_cluster
+
+    cluster = make_cluster("compete", servers=2, horizon=40)
+    market = open_market(cluster, policy="competition", parameters={})
+    budgets.set_budget(Team.objects.get(name="vision"), period=BudgetKind.MONTH, amount=millionths(COMPETING[-1]))
+    for number, value in enumerate(4 * COMPETING):
+        sent = body(value, epochs=4 + number, standing=True)
+        submit_bid(cluster=cluster, owner=bidders[number % len(bidders)], body=sent)
+    decision_queue.process_pending(market.pk)
+    set_clock(cluster, running=True, speed=20.0)
 
 
 @contextmanager

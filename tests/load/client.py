@@ -54,6 +54,10 @@ class Client:
             return await self._ask("GET", path, token, "", b"")
         return await self._ask("POST", path, token, "", json.dumps(body).encode())
 
+    async def post_nothing(self, path: str, token: str) -> tuple[int, bytes]:
+        """Send a request that has no body and changes something; return status and body of the answer."""
+        return await self._ask("POST", path, token, "", b"")
+
     async def _ask(self, method: str, path: str, token: str, more: str, content: bytes) -> tuple[int, bytes]:
         head = (
             f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\n{more}"

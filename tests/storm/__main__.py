@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,14 +150,14 @@ def _judge(installation: Installation, faults: Faults, found: Storm) -> None:
     if waiting:
         found.problems.append(f"{waiting} bids still wait")
     with _step("bids, money, archives and the audit are checked"):
-        counted = verdict(installation.env, answered.keys)
+        counted = verdict(installation.env, answered.keys, answered.withdrawn)
     if answered.bids != counted["bids"]:
         found.problems.append(f"{answered.bids} bids were answered, {counted['bids']} are stored")
     _add(counted, found)
     if faults.copy is not None:
         with _step("the copy is restored and checked"):
             address = _restored(installation.env["DATABASE_URL"], faults.copy)
-            counted = verdict(installation.env | {"DATABASE_URL": address}, faults.in_copy, "copy")
+            counted = verdict(installation.env | {"DATABASE_URL": address}, *faults.in_copy, is_copy=True)
         _add(counted, found, where="in the restored copy, ")
 
 
@@ -176,12 +176,14 @@ def _step(name: str) -> Iterator[None]:
     print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def verdict(env: dict[str, str], keys: dict[str, list[int]], *options: str) -> Any:
+def verdict(
+    env: dict[str, str], keys: dict[str, list[int]], withdrawn: Sequence[tuple[str, int]] = (), *, is_copy: bool = False
+) -> Any:
     """Count what is wrong in an installation, given what clients were answered."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(keys, file)
+        json.dump({"answered": keys, "withdrawn": withdrawn}, file)
         file.flush()
-        return ask("verdict", file.name, *options, env=env, seconds=3600)
+        return ask("verdict", file.name, *(["copy"] if is_copy else []), env=env, seconds=3600)
 
 
 def _restored(address: str, copy: Path) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -15,6 +15,9 @@ import numpy as np
 from tests.load.client import STORED, Client
 
 BULK: Final = 10
+RECENT: Final = 40
+"""Number of bids from which a client draws the one that it withdraws: the last ones."""
+CLOSED: Final = b"takes no bids"
 PAUSE_S: Final = 0.2
 LONGEST_S: Final = 30.0
 """Time after which a client gives a request up, and sends it again."""
@@ -27,6 +30,8 @@ class Answered:
 
     keys: dict[str, list[int]] = field(default_factory=dict)
     """Numbers of the bids that were answered, by market and key."""
+    withdrawn: list[tuple[str, int]] = field(default_factory=list)
+    """Market and number of each bid whose withdrawal was answered."""
     wrong: list[str] = field(default_factory=list)
     """Answers that no client should get."""
     refused: Counter[int] = field(default_factory=Counter)
@@ -44,7 +49,8 @@ class Clients:
     def __init__(self, port: int, markets: Sequence[tuple[str, bool]], tokens: Sequence[str], *, seed: int) -> None:
         """Each market is a name, and whether its bids state values."""
         self.answered = Answered()
-        self._port, self._markets, self._tokens, self._seed = port, markets, tokens, seed
+        self.markets = markets
+        self._port, self._tokens, self._seed = port, tokens, seed
         self._stopping = False
         self._pause_s = 0.0
         self._thread = Thread(target=lambda: asyncio.run(self._run()), name="clients")
@@ -64,8 +70,9 @@ class Clients:
 
     async def _client(self, number: int, token: str) -> None:
         rng, sent = np.random.default_rng([self._seed, number]), 0
+        mine: list[tuple[str, int]] = []
         while not self._stopping:
-            market, states_value = self._markets[int(rng.integers(len(self._markets)))]
+            market, states_value = self.markets[int(rng.integers(len(self.markets)))]
             key, path = f"{number}-{sent}", f"/api/v1/clusters/{market}/bids"
             sent += 1
             body: Any
@@ -80,26 +87,40 @@ class Clients:
                 if again != found:
                     self.answered.wrong.append(f"{path} {key}: the numbers {found}, and then {again}")
             self.answered.keys[f"{market} {key}"] = found
+            mine += [(market, one) for one in found]
+            if mine and rng.random() < 0.2:
+                await self._withdraw(token, mine[-1 - int(rng.integers(min(len(mine), RECENT)))])
             await asyncio.sleep(self._pause_s)
+
+    async def _withdraw(self, token: str, bid: tuple[str, int]) -> None:
+        """Withdraw a bid, if it is undecided or stands; a lost answer is not asked for again."""
+        path, client = f"/api/v1/clusters/{bid[0]}/bids/{bid[1]}/withdraw", Client(self._port)
+        status, answer = await _in_time(client, client.post_nothing(path, token))
+        client.close()
+        if status == 200:
+            self.answered.withdrawn.append(bid)
+        elif status not in (0, 409, 429) and status < 500:
+            self.answered.wrong.append(f"{path}: {status} {answer[:200].decode(errors='replace')}")
 
     async def _until_answered(self, path: str, token: str, key: str, body: Any, *, prefer: str = "") -> list[int]:
         """Send a request until it is answered; return the numbers of its bids."""
         client = Client(self._port)
         while True:
-            status, answer = await _answer(client, path, token, key, body, prefer)
+            status, answer = await _in_time(client, client.post(path, token, key, body, prefer=prefer))
             if status in STORED:
                 client.close()
                 found = json.loads(answer)
                 return [one["sequence"] for one in found.get("results", [found])]
             self.answered.refused[status] += 1
-            if status not in (0, 429) and status < 500:
+            is_closed = status == 409 and CLOSED in answer
+            if status not in (0, 429) and status < 500 and not is_closed:
                 self.answered.wrong.append(f"{path} {key}: {status} {answer[:200].decode(errors='replace')}")
                 return []
             await asyncio.sleep(PAUSE_S)
 
     def wait_for_decisions(self, label: str, *, count: int) -> None:
         """Send single bids at once, each with a wait for its decision, until all are answered."""
-        market, states_value = self._markets[0]
+        market, states_value = self.markets[0]
         rng = np.random.default_rng(self._seed)
 
         async def send(number: int) -> None:
@@ -114,11 +135,11 @@ class Clients:
         asyncio.run(run())
 
 
-async def _answer(client: Client, path: str, token: str, key: str, body: Any, prefer: str) -> tuple[int, bytes]:
+async def _in_time(client: Client, asked: Awaitable[tuple[int, bytes]]) -> tuple[int, bytes]:
     """Return status and body; status 0 if there was no answer."""
     with suppress(OSError, asyncio.IncompleteReadError, TimeoutError, ValueError):
         async with asyncio.timeout(LONGEST_S):
-            return await client.post(path, token, key, body, prefer=prefer)
+            return await asked
     client.close()
     return 0, b""
 
@@ -128,8 +149,9 @@ def _body(rng: np.random.Generator, label: str, *, states_value: bool) -> dict[s
     value = float(rng.choice(VALUES))
     if not states_value:
         return found | {"weight": value}
-    utility = {"form": "step", "value": value, "deadline_s": float(rng.integers(600, 2000))}
-    return found | {"utility": utility, "standing": bool(rng.random() < 0.3)}
+    form, when = (("step", "deadline_s"), ("linear", "zero_at_s"))[int(rng.integers(2))]
+    utility = {"form": form, "value": value, when: float(rng.integers(600, 2000))}
+    return found | {"utility": utility, "standing": bool(rng.random() < 0.5)}
 
 
 def slow_requests(port: int, token: str, path: str, *, count: int, seconds: float) -> None:

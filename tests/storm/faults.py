@@ -20,7 +20,7 @@ from celery import Celery
 from tests.processes import ROOT, binary, children
 from tests.storm.aimed import AT_COMMIT, TABLES, Aim
 from tests.storm.clients import Clients, slow_requests
-from tests.storm.installations import Installation, family, send
+from tests.storm.installations import Installation, ask, family, send
 
 AIM_S: Final = 6.0
 """Longest time to wait for the statement at which a fault is aimed."""
@@ -45,8 +45,8 @@ class Faults:
     aim: Aim = field(init=False)
     copy: Path | None = None
     """A copy of the database that was made during the storm."""
-    in_copy: dict[str, list[int]] = field(default_factory=dict)
-    """What clients had been answered before the copy was begun."""
+    in_copy: tuple[dict[str, list[int]], list[tuple[str, int]]] = field(default=({}, []))
+    """What clients had been answered before the copy was begun: numbers of bids, and withdrawals."""
     problems: list[str] = field(default_factory=list)
     """What went wrong that no fault explains."""
     _numbers: int = 0
@@ -85,6 +85,11 @@ class Faults:
             "copy for a restore": (1, self.make_copy),
             "past archived": (2, self.archive),
             "archiving killed": (3, self.kill_archiving),
+            "policy changed": (6, lambda: self.operate("policy")),
+            "capacity changed": (3, lambda: self.operate("capacity")),
+            "server out of service": (3, lambda: self.operate("server")),
+            "market or clock paused": (2, lambda: self.operate("pause")),
+            "credits granted or taken back": (3, lambda: self.operate("budget")),
         }
 
     def end_at_statement(self) -> None:
@@ -230,7 +235,7 @@ class Faults:
         dump = binary("pg_dump")
         if self.copy is not None or dump is None:
             raise NotPossible
-        answered = dict(self.clients.answered.keys)
+        answered = dict(self.clients.answered.keys), list(self.clients.answered.withdrawn)
         file = Path(self.installation.env["SHADOWPRICE_VAR"]) / "storm.dump"
         subprocess.run([dump, "--format=custom", f"--file={file}", self._database], check=True, timeout=300)
         self.copy, self.in_copy = file, answered
@@ -253,6 +258,19 @@ class Faults:
             raise NotPossible  # it was done before
         finally:
             process.communicate()
+
+    def operate(self, what: str) -> None:
+        """Let an operator change something of a market whose bids state values, most often of the first one."""
+        valued = [name for name, states_value in self.clients.markets if states_value]
+        name = valued[0] if self.rng.random() < 0.6 else str(self.rng.choice(valued))
+        seed = str(int(self.rng.integers(1 << 30)))
+        try:
+            is_done = ask("change", name, what, seed, env=self.installation.env, seconds=120.0)
+        except AssertionError as error:
+            self.problems.append(f"the change of {what} failed: {str(error)[-600:]}")
+            return
+        if not is_done:
+            raise NotPossible
 
     def decided(self) -> int:
         """Return the number of decisions that are stored; -1 if the database does not answer."""

@@ -30,9 +30,14 @@ KINDS: Final = [
     "upgrade with queued work",
     "past archived",
     "archiving killed",
+    "policy changed",
+    "capacity changed",
+    "server out of service",
+    "market or clock paused",
+    "credits granted or taken back",
 ]
 """Faults after which no process has to be started by the test, which takes long."""
-FAULTS: Final = 20
+FAULTS: Final = 25
 
 
 def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
@@ -51,17 +56,17 @@ def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
         installation.revive()
         found = storm(
             installation,
-            seconds=60 * rounds(4),
+            seconds=60 * rounds(5),
             seed=fresh_seed(),
             most=rounds(FAULTS),
             kinds=KINDS,
-            policies=("dps",),
+            policies=("competition", "dps"),
             pause_s=0.2,
         )
-        wrong = verdict(env, {"storm-dps nobody": [1]})
+        wrong = verdict(env, {"storm-competition nobody": [1]})
     assert found.problems == [], found.table()
     assert found.faults >= FAULTS, found.table()
     assert found.bids > len(TABLES), found.table()
     # The same rows are found wrong by clients who were answered something else.
-    assert wrong["lost"] == ["storm-dps nobody: [1]"]
+    assert wrong["lost"] == ["storm-competition nobody: [1]"]
     assert wrong["doubled"] != []
