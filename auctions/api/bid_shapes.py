@@ -116,8 +116,7 @@ class _DecisionOut(Answer):
     slot = number("First slot that could still be sold, slot number.", source="decision.slot")
     value = money("Value at the granted or promised completion; 0 if rejected", source="decision.value")
     payment = money(
-        "Posted price of what is held; where bids compete, what its start takes from others, and in a quote 0, as if no"
-        " bid stood; 0 where nobody pays",
+        "Posted price of what is held; where bids compete, what its start takes from others; 0 where nobody pays",
         source="decision.payment",
     )
     payoff = money("Value less payment", source="decision.payoff")

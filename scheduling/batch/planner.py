@@ -53,6 +53,10 @@ class Placed:
         """Return the schedule of a placed bid."""
         return _schedule(self.out, self.rows[name], self.start)
 
+    def only(self, name: str) -> "Placed":
+        """Return the plan of this bid alone, which is placed."""
+        return Placed({name: self.rows[name]}, self.out, self.start)
+
     def schedules(self) -> dict[str, Schedule]:
         """Return all schedules."""
         return {name: self.schedule(name) for name in self.rows}

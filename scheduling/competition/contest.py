@@ -5,6 +5,7 @@ now, and what the start of one costs the others. docs/algorithms/competition.md 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.best_response.price_floor import ROUNDING
-from scheduling.book.state import Book
+from scheduling.book.state import Book, Job
 from scheduling.competition.ground import Ground
 from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, improve
 from scheduling.model.bid import Bid
@@ -25,6 +26,8 @@ EFFORT: Final = 2_000_000
 """Number of cells of jobs that are looked at to improve one order: some nanoseconds each."""
 PLACES: Final = 16
 """Largest number of places that are tried for one more job in an order of others."""
+PER_ROW: Final = ("demand", "length", "first", "due", "part", "latest", "most", "value")
+"""Fields of entries that have a row for each job and bid."""
 SEED: Final = 7
 """Seed of the moves by which orders are improved: the same jobs always have the same plan."""
 
@@ -57,6 +60,14 @@ class Contest:
     """The bids, in order of arrival."""
     rule: Rule
     """The parameters of the search."""
+    known: Entries | None = None
+    """The rows of these jobs and bids, where they are known from another contest on the same ground."""
+
+    def only(self, bids: Sequence[Bid]) -> "Contest":
+        """Return the contest of some of these bids."""
+        names, jobs = {bid.id for bid in bids}, len(self.ground.jobs)
+        rows = [*range(jobs), *(jobs + i for i, bid in enumerate(self.bids) if bid.id in names)]
+        return Contest(self.ground, tuple(bids), self.rule, _taken(self._whole, rows))
 
     def starts(self) -> tuple[Start, ...]:
         """Return the bids that start now, or as soon as their data is there, in the best plan that was found."""
@@ -81,6 +92,22 @@ class Contest:
         order, total, _ = self._plan
         least = self.beside(bid).with_last(order)
         return math.inf if BROKEN in (total, least) else max(0.0, total - least)
+
+    def loss(self, bid: Bid) -> float:
+        """Return what the others lose if this one of the bids comes first in the order that was found, money.
+
+        It says about what `cost` would find in the contest of the others, with one plan in place of two searches. It is
+        infinite if a promise would be broken.
+        """
+        order, total, rough = self._plan
+        names = [one.id for one in self.bids]
+        row, value = len(self.ground.jobs) + names.index(bid.id), self.entries.value
+        first, found = np.concatenate([[row], order[order != row]]), self._rough()
+        beside = improve(first, self._moves[:0], self._cells, self.entries, found)
+        if BROKEN in (total, beside):
+            return math.inf
+        waits = value[row, rough.end[row]] if rough.end[row] >= 0 else 0.0
+        return float(total - waits - beside + value[row, found.end[row]])
 
     @cached_property
     def _plan(self) -> tuple[Ints, float, Rough]:
@@ -116,7 +143,7 @@ class Contest:
     def beside(self, bid: Bid) -> "Contest":
         """Return the contest of these bids with one more bid, the last one, which is worth nothing and is complete as
         soon as it can be."""
-        found = Contest(self.ground, (*self.bids, bid), self.rule)
+        found = Contest(self.ground, (*self.bids, bid), self.rule, _joined(self._whole, self._rows((), [bid])))
         entries = found.entries
         last, part = self._within(np.array([self.ground.soonest(bid)]))
         entries.due[-1] = entries.latest[-1] = last[0]
@@ -173,9 +200,13 @@ class Contest:
     @cached_property
     def _whole(self) -> Entries:
         """The jobs and bids with all resources."""
+        return self._rows(self.ground.jobs, self.bids) if self.known is None else self.known
+
+    def _rows(self, promised: Sequence[Job], asked: Sequence[Bid]) -> Entries:
+        """Return the rows of these jobs, all of the ground or none, and of these bids, with all resources."""
         ground, cells = self.ground, self.ground.cells
-        jobs, bids = ground.promised, ground.asked(self.bids)
-        count, bid = len(self.bids) + len(ground.jobs), slice(len(ground.jobs), None)
+        jobs, bids = ground.promised if promised else ground.nothing, ground.asked(asked)
+        count, bid = len(asked) + len(promised), slice(len(promised), None)
         value = np.concatenate([jobs.value, bids.value])
         value *= 1.0 - self.rule.sooner * np.arange(ground.slots + 1) / ground.slots
         due, part = np.full((2, count), NEVER, np.int64)
@@ -250,6 +281,18 @@ def _drawn_moves(count: int, steps: int) -> Ints:
     rng = np.random.default_rng(SEED)
     moves: Ints = rng.integers(0, count, (steps, 2))
     return moves
+
+
+def _taken(entries: Entries, rows: list[int]) -> Entries:
+    """Return some rows of these entries."""
+    found = {name: getattr(entries, name)[rows] for name in PER_ROW}
+    return Entries(**found, scarce=np.zeros(1, np.int64), least=np.zeros(1))
+
+
+def _joined(entries: Entries, more: Entries) -> Entries:
+    """Return the rows of both."""
+    found = {name: np.concatenate([getattr(entries, name), getattr(more, name)]) for name in PER_ROW}
+    return Entries(**found, scarce=np.zeros(1, np.int64), least=np.zeros(1))
 
 
 def lasts(value: Floats) -> Ints:

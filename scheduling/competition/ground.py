@@ -110,6 +110,11 @@ class Ground:
             rows.value[j] = self.values(job.bid)
         return rows
 
+    @cached_property
+    def nothing(self) -> Rows:
+        """No job or bid."""
+        return self._empty(0)
+
     def values(self, bid: Bid) -> Floats:
         """Return the bid's value at completion in each slot from now on, T + 1 numbers, money."""
         return self._known.values(bid, self.book.now - bid.arrival, self.slots)
@@ -117,11 +122,16 @@ class Ground:
     def soonest(self, bid: Bid) -> int:
         """Return the slot, counted from now, at which the bid is complete if it runs as soon as it can."""
         need = self._known.of(bid, self.book.ledger, self.capacity)
-        return self._first(bid) + need.length
+        return self.first(bid) + need.length
 
-    def _first(self, bid: Bid) -> int:
+    def first(self, bid: Bid) -> int:
         """Return the first slot, counted from now, in which the bid's data can be on some server."""
         return max(0, bid.arrival + min(bid.delay, default=0) - self.book.now)
+
+    def is_enough(self, bid: Bid, completion: int) -> bool:
+        """Return whether a completion in this slot is worth the bid's machines, as in `asked`."""
+        value = self.values(bid)
+        return bool(0.0 < value[completion - self.book.now] >= LEAST_SHARE * value[min(self.slots, self.soonest(bid))])
 
     @cached_property
     def _known(self) -> "Needs":
@@ -141,9 +151,9 @@ class Ground:
         asked = [known.of(bid, self.book.ledger, self.capacity) for bid in bids]
         rows.demand[:] = [one.demand for one in asked]
         rows.length[:] = np.minimum([one.length for one in asked], self.slots + 1)
-        rows.first[:] = np.minimum(self.slots, [self._first(bid) for bid in bids])
-        for row, bid in zip(rows.value, bids, strict=True):
-            row[:] = self.values(bid)
+        rows.first[:] = np.minimum(self.slots, [self.first(bid) for bid in bids])
+        for row, bid, one in zip(rows.value, bids, asked, strict=True):
+            row[:] = one.values(bid, self.book.now - bid.arrival, self.slots)
         earliest = np.minimum(self.slots, rows.first + rows.length)
         least = LEAST_SHARE * rows.value[np.arange(len(asked)), earliest]
         rows.value[(rows.value < least[:, np.newaxis]) | (rows.length > self.slots)[:, np.newaxis]] = 0.0
@@ -185,6 +195,13 @@ class Need:
     """The value of a completion `first`, `first` + 1, ... slots after the arrival."""
     first: int = 0
 
+    def values(self, bid: Bid, first: int, slots: int) -> Floats:
+        """Return the values of completions from `first` to `first` + `slots` slots after the bid's arrival, money."""
+        last = first + slots
+        if first < self.first or last >= self.first + len(self.value):
+            self.value, self.first = _curve(bid, last)[first:].copy(), first
+        return self.value[first - self.first : last + 1 - self.first]
+
 
 @dataclass
 class Needs:
@@ -205,13 +222,10 @@ class Needs:
 
     def values(self, bid: Bid, first: int, slots: int) -> Floats:
         """Return the values of completions from `first` to `first` + `slots` slots after the bid's arrival, money."""
-        last, known = first + slots, self.by_id.get(bid.id)
+        known = self.by_id.get(bid.id)
         if known is None or (known[0] is not bid and known[0] != bid):
-            return _curve(bid, last)[first : last + 1]
-        need = known[1]
-        if first < need.first or last >= need.first + len(need.value):
-            need.value, need.first = _curve(bid, last)[first:].copy(), first
-        return need.value[first - need.first : last + 1 - need.first]
+            return _curve(bid, first + slots)[first : first + slots + 1]
+        return known[1].values(bid, first, slots)
 
 
 def _need(bid: Bid, ledger: Ledger, capacity: Floats) -> Need:

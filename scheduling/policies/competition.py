@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import Placed, plan_alone
+from scheduling.batch.planner import Placed, place_batch, plan_alone
 from scheduling.best_response.price_floor import ROUNDING
 from scheduling.book.state import Book
 from scheduling.competition.contest import Contest, Rule, Start, competing
@@ -26,6 +27,8 @@ from scheduling.policies.promised_slots import PromisedSlots, restart_slots
 from scheduling.policies.promises import Promises
 from scheduling.policies.promises import due as due_of
 
+FAR: Final = 2.0
+"""A bid that is no start of the rough plan does not start if others lose this many times its value."""
 AGAIN = 64
 """Largest number of times that bids compete, each time without those that could not be promised a slot."""
 
@@ -56,6 +59,8 @@ class Round:
     bids: tuple[Bid, ...]
     known: dict[tuple[str, int], Able | None] = field(default_factory=dict)
     """The promises that were looked for so far, by bid and planned completion."""
+    prices: dict[str, float] = field(default_factory=dict)
+    """The payments that were computed so far, by bid."""
 
     @cached_property
     def full(self) -> Contest:
@@ -78,15 +83,17 @@ class Round:
 
         `now` are the promises after bids were admitted in this round: the machines may be gone.
         """
-        start = self.starts.get(bid.id)
-        able = None if start is None else self._able(start)
-        if able is not None and now is not None:
-            plan = self._plan(bid, able.due, now)
-            able = None if plan is None else Able(able.due, plan)
+        able = self._started(bid, now) or self._spare(bid, now or self.promises)
         if able is None:
             return Reason.NO_ROOM
-        payment = 0.0 if self.all_fit else self._payment(bid)
+        payment = self._price(bid)
         return Bought(able, payment) if payment < bid.utility.at(able.due - bid.arrival) else Reason.PRICE
+
+    def _price(self, bid: Bid) -> float:
+        """Return what the bid pays if it starts, computed once."""
+        if bid.id not in self.prices:
+            self.prices[bid.id] = 0.0 if self.all_fit else self._payment(bid)
+        return self.prices[bid.id]
 
     def _payment(self, bid: Bid) -> float:
         """Return what a start costs. Which of the others count is found without the bid, so no value that it states
@@ -117,25 +124,82 @@ class Round:
     def _ground(self) -> Ground:
         return ground_of(self.promises.book, self.promises.jobs)
 
+    @cached_property
+    def _all(self) -> Contest:
+        return Contest(self._ground, self.bids, self.policy.rule)
+
     def _contest(self, bids: Sequence[Bid]) -> Contest:
-        contest = Contest(self._ground, tuple(bids), self.policy.rule)
+        contest = self._all if bids is self.bids else self._all.only(bids)
         # The present plan keeps all promises. Where no rough plan does, the jobs are left as they are planned.
         return Contest(self._ground.fixed, tuple(bids), self.policy.rule) if contest.is_broken else contest
+
+    def _started(self, bid: Bid, now: Promises | None) -> Able | None:
+        """Return a promise to a bid that starts in the rough plan; None if it does not, or if there is none."""
+        start = self.starts.get(bid.id)
+        able = None if start is None else self._able(start)
+        if able is None or now is None:
+            return able
+        plan = self._plan(bid, able.due, now)
+        return None if plan is None else Able(able.due, plan)
 
     def _able(self, start: Start) -> Able | None:
         key = start.bid.id, start.completion
         if key not in self.known:
-            self.known[key] = self._promise(start)
+            due = self._latest(start)
+            plan = self._plan(start.bid, due, self.promises)
+            self.known[key] = None if plan is None else Able(due, plan)
         return self.known[key]
 
-    def _promise(self, start: Start) -> Able | None:
-        """Return the latest slot that is worth nearly as much as the planned one, with a plan that keeps it."""
-        bid, now = start.bid, self.promises.book.now
-        value = self._ground.values(bid)
+    def _latest(self, start: Start) -> int:
+        """Return the latest slot that is worth nearly as much as the planned completion."""
+        value, now = self._ground.values(start.bid), self.promises.book.now
         enough = (value > 0.0) & (value >= (1.0 - self.policy.later) * value[start.completion - now])
-        due = now + int(np.flatnonzero(enough)[-1])
-        plan = self._plan(bid, due, self.promises)
-        return None if plan is None else Able(due, plan)
+        return now + int(np.flatnonzero(enough)[-1])
+
+    def _spare(self, bid: Bid, promises: Promises) -> Able | None:
+        """Return a promise to a bid that does not start in the rough plan, if there are machines for it all the same.
+
+        They are free at the first slot that it could use, beside the jobs as they are planned and the bids that start:
+        a rough plan knows no servers, and gives each bid the machines of its shortest run.
+        """
+        first = promises.book.now + self._ground.first(bid)
+        if first >= promises.book.ledger.end or not promises.has_room(first) or self._takes_far_more(bid):
+            return None
+        placed = self._placed(bid, promises, ())
+        if placed is None:
+            return None
+        admitted = {bid.id, *(job.bid.id for job in promises.book.jobs)}
+        before = [start for name, start in self.starts.items() if name not in admitted and self._able(start)]
+        if before:
+            # What others pay takes longest to find, so it is looked at only if their machines are not left.
+            placed = self._placed(bid, promises, before) or self._placed(
+                bid, promises, [start for start in before if self._is_bought(start)]
+            )
+        if placed is None:
+            return None
+        start = Start(bid, placed.completions[bid.id])
+        return Able(self._latest(start), placed.only(bid.id)) if self._ground.is_enough(bid, start.completion) else None
+
+    def _placed(self, bid: Bid, promises: Promises, before: Sequence[Start]) -> Placed | None:
+        """Return a plan with the bid in its first slot, after these starts, on machines that no job holds."""
+        book, ledger = promises.book, promises.book.ledger
+        first, bids = book.now + self._ground.first(bid), [*(start.bid for start in before), bid]
+        placed = place_batch(bids, ledger, (book.now, ledger.end), promises.unused)
+        return placed if bid.id in placed.rows and placed.schedule(bid.id).start == first else None
+
+    def _takes_far_more(self, bid: Bid) -> bool:
+        """Return whether others lose far more than the bid can be worth, in the order that was found for all: then what
+        it would pay, which takes much longer to find, is not looked at."""
+        full = self.full
+        if full.ground is not self._ground or all(one.id != bid.id for one in full.bids):
+            return False
+        soonest = self.promises.book.now + self._ground.soonest(bid)
+        return full.loss(bid) > FAR * bid.utility.at(soonest - bid.arrival)
+
+    def _is_bought(self, start: Start) -> bool:
+        """Return whether a bid that starts in the rough plan is promised a slot that is worth its payment."""
+        able = self._able(start)
+        return able is not None and self._price(start.bid) < start.bid.utility.at(able.due - start.bid.arrival)
 
     @staticmethod
     def _plan(bid: Bid, due: int, promises: Promises) -> Placed | None:

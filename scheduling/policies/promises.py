@@ -81,6 +81,8 @@ class Promises:
 
     Promised slots between two promises of other jobs give the same order, hence the same plan.
     """
+    rooms: dict[int, bool] = field(default_factory=dict)
+    """Whether a slot has room for a worker, as far as it was asked for."""
 
     @cached_property
     def prices(self) -> PriceFunction:
@@ -116,6 +118,18 @@ class Promises:
                 free_without(self.book.ledger, [p for job in jobs for p in job.held]),
             )
         return self.stopped[stops]
+
+    @cached_property
+    def unused(self) -> Ints:
+        """Units that no job holds as it is planned, T x S x R; not to be modified."""
+        return free_without(self.book.ledger, ())
+
+    def has_room(self, slot: int) -> bool:
+        """Return whether some server has room in a slot for some worker."""
+        if slot not in self.rooms:
+            inventory, free = self.book.inventory, self.unused[slot - self.book.ledger.start]
+            self.rooms[slot] = bool((free >= inventory.worker_demand[:, np.newaxis]).all(axis=2).any())
+        return self.rooms[slot]
 
     def rest(self, job: Job) -> Bid:
         """Return the work that is left of a job, as a bid, which is computed once."""

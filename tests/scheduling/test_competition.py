@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduling.batch.planner import place_batch
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Job
@@ -211,8 +212,49 @@ def test_where_no_rough_plan_keeps_all_promises_bids_start_beside_the_present_pl
     monkeypatch.setattr(Contest, "is_broken", property(lambda contest: bool(contest.ground.jobs)))
     going = start(Competition(later=0.0), cluster(3))
     assert going.arrive(job("holds", 4, Step(9.0, 4), gpus=2)).admitted
-    assert not going.arrive(job("too large", 4, Constant(50.0), gpus=2)).admitted
+    assert not going.arrive(job("too large", 4, Step(50.0, 7), gpus=2)).admitted
     assert going.arrive(job("beside", 4, Step(5.0, 4))).admitted
+
+
+def test_bids_start_on_machines_that_are_free_though_no_rough_plan_has_them_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Contest, "starts", lambda contest: ())
+    going = start(Competition(later=0.0), cluster(3))
+    assert going.arrive(job("holds", 4, Step(9.0, 4), gpus=2)).admitted
+    assert not going.arrive(job("wide", 4, Step(90.0, 8), gpus=3)).admitted, "it would be complete too late with one"
+    small = going.arrive(job("small", 4, Step(5.0, 4)))
+    assert (small.admitted, small.payment) == (True, 0.0)
+    going.advance(4)
+    assert {decision.bid_id for decision in going.decisions if decision.admitted} == {"holds", "small", "wide"}
+
+
+def test_no_machine_is_idle_while_a_bid_stands_that_would_run_on_it_and_is_worth_what_that_takes() -> None:
+    """Looked at where machines were freed, so that all bids had a turn, and where that admitted none of them."""
+    seed, looked = fresh_seed(), 0
+    for case in range(rounds(6)):
+        drawn, bids = stream(seed + case)
+        policy = Competition()
+        going = Simulation(policy, RunningBook(Ledger(drawn.inventory, start=0, slots=HORIZON)), rule=rule_for(policy))
+        for slot in range(40):
+            for bid in (bid for bid in bids if bid.arrival == slot):
+                going.arrive(bid)
+            ended, admitted = len(going.done), sum(one.admitted for one in going.decisions)
+            going.advance(slot + 1)
+            if len(going.done) == ended or sum(one.admitted for one in going.decisions) > admitted:
+                continue
+            book = going.view()
+            for bid in book.competitors:
+                free = book.inventory.capacity - book.ledger.used
+                alone = place_batch([bid], book.ledger, (book.now, book.ledger.end), free).schedules().get(bid.id)
+                if alone is None or alone.start != max(book.now, bid.arrival + min(bid.delay)):
+                    continue
+                looked += 1
+                found = policy.decide(bid, book)
+                value = bid.utility.at(alone.completion - bid.arrival)
+                little = value < 0.02 * bid.utility.at(book.now + 1 - bid.arrival)
+                assert found.reason is Reason.PRICE or little, f"seed {seed + case}, {bid.id} in slot {book.now}"
+    assert looked > 0
 
 
 def test_a_job_for_the_whole_cluster_is_not_put_off_until_promises_are_in_its_way() -> None:
