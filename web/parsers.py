@@ -63,9 +63,14 @@ class CsvParser(BaseParser):
         return {"csv": text}
 
 
+def is_csv(request: Request) -> bool:
+    """Return whether the body is CSV."""
+    return request.content_type.partition(";")[0].strip() == CsvParser.media_type
+
+
 def csv_text(request: Request) -> str | None:
     """Return the text of a CSV body; None for a JSON body."""
-    if request.content_type.partition(";")[0].strip() != CsvParser.media_type:
+    if not is_csv(request):
         return None
     body: Any = request.data
     return str(body.get("csv", ""))  # an empty body is not parsed
