@@ -70,3 +70,12 @@ def test_wrong_parameters_are_named_beside_wrong_csv(api: APIClient) -> None:
     answer = api.post("/api/v1/plans?slot_ms=x&seed=0&method=wish", CSV + "1,1\n", content_type="text/csv")
     assert wrong_fields(answer)[:2] == ["method", "slot_ms"]
     assert len(wrong_fields(answer)) == 3
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a":' * 700 + "1" + "}" * 700])
+def test_no_operation_takes_a_body_that_is_nested_without_end(olga: APIClient, document: Any, text: str) -> None:
+    for path, method, description in operations(document):
+        if method in ("post", "put") and description["operationId"] != "progress_report":
+            place = {one["name"]: 1 for one in description.get("parameters", ()) if one["in"] == "path"}
+            answer = olga.generic(method, path.format(**place), text, content_type="application/json")
+            assert answer.status_code in (400, 404), description["operationId"]
