@@ -34,7 +34,7 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started, it or its database is busy, or a migration of the database is not applied yet;"
+    503: "The server has just started, it or its database is busy, or the database is at the schema of another version;"
     " Retry-After says when to come again.",
 }
 READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
