@@ -24,6 +24,7 @@ from cluster.models import (
     StepTime,
 )
 from scheduling.model.errors import InvalidField
+from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 
 Row = TypeVar("Row", Resource, MachineType, Server, ModelProfile)
@@ -71,8 +72,8 @@ def document_text(cluster: Cluster) -> str:
 def read_document(text: str | bytes) -> object:
     """The JSON value in a file; raises InvalidField if it is not JSON."""
     try:
-        document: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        document: object = read_json(text)
+    except ValueError as error:
         raise InvalidField("document", f"expected JSON in UTF-8, got an invalid document: {error}") from None
     return document
 

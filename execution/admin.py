@@ -10,6 +10,7 @@ from django.db import models
 from django.http import HttpRequest
 
 from auctions.admin.base import ReadOnlyAdmin
+from cluster.json_field import JsonFormField
 from cluster.models import Cluster, Server
 from execution import archives, overviews, programs
 from execution.archives import LARGEST_ARCHIVE
@@ -28,6 +29,7 @@ from execution.models import (
 )
 from execution.places import archive_file
 
+JSON_FIELDS: Final[dict[type[Any], dict[str, Any]]] = {models.JSONField: {"form_class": JsonFormField}}
 FIRST_UID: Final = 200_000
 """Suggested beginning of the numbers of system users, above those of people and services."""
 
@@ -98,7 +100,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """The execution of clusters, and what runs there now."""
 
     form = ExecutionForm
-    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}, **JSON_FIELDS}
     list_display = ["cluster", "is_on", "engine", "executor", "trainings", "alive", "late"]
     list_filter = ["is_on", "engine"]
     list_select_related = ["cluster"]
@@ -207,6 +209,7 @@ class ProgramAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Programs that bids of a cluster may name. Close one instead of deleting it: bids that wait for it would fail."""
 
     form = ProgramForm
+    formfield_overrides = JSON_FIELDS
     fields = ["cluster", "name", "arguments", "working_directory", "archive", "environment", "is_open"]
     list_display = ["name", "owner", "cluster", "command", "directory", "is_open"]
     list_filter = ["cluster", "is_open", "owner"]

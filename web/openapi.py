@@ -1,20 +1,26 @@
 """Descriptions of operations for the OpenAPI document, errors included."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
+from django.http import Http404
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 
+from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from web.headers import LONGEST_KEY, LONGEST_WAIT_S
-from web.parameters import LARGEST_SLOT, check_parameters
+from web.errors import ServiceError
+from web.headers import LONGEST_KEY, LONGEST_WAIT_S, idempotency_key
+from web.pagination import check_cursor
+from web.parameters import LARGEST_SLOT, wrong_parameters
+from web.parsers import is_csv
 from web.problems import CONTENT_TYPE
-from web.schema import Problem
+from web.schema import Problem, Schema, rows_of
 
 WORDS: Final = {
     400: "A field, parameter or header is wrong; `errors` names it.",
@@ -28,7 +34,7 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started, it or its database is busy, or a migration of the database is not applied yet;"
+    503: "The server has just started, it or its database is busy, or the database is at the schema of another version;"
     " Retry-After says when to come again.",
 }
 READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
@@ -136,22 +142,31 @@ def describe(
     *,
     parameters: Sequence[OpenApiParameter] = (),
     request: Any = None,
+    reads: Callable[..., object] | None = None,
     **more: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Document a method: its answers, and a problem document for each error.
 
-    Query parameters are checked as they are described; others are refused. The parts of its address are among its
-    arguments.
+    Query parameters and the idempotency key are checked as they are described; other parameters are refused. The parts
+    of its address are among its arguments. If one is wrong, `reads` reads the rest of the request as the method does,
+    so that the error names wrong fields, too; by default the shape `request` reads the body. It stores nothing.
     """
     responses: dict[Any, Any] = dict(answers)
     for code in errors:
         responses[(code, CONTENT_TYPE)] = OpenApiResponse(Problem, description=WORDS[code])
     queries = [one for one in parameters if one.location == OpenApiParameter.QUERY]
+    of_csv = isinstance(request, dict)  # beside a JSON body they are unknown
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        read = _body_reader(method.__name__, request) if reads is None else reads
+
         @wraps(method)
         def checked(view: Any, http: Request, **place: Any) -> Any:
-            check_parameters(http, queries)
+            wrong = wrong_parameters(http, [] if of_csv and not is_csv(http) else queries)
+            checks = [check for one, check in ((KEY, idempotency_key), (CURSOR, check_cursor)) if one in parameters]
+            _add(wrong, [row for check in checks for row in _refusals(check, http)])
+            if wrong:
+                raise ValidationError(_add(wrong, _refusals(read, http, **place)))
             return method(view, http, **place)
 
         places = [PLACES[name] for name in signature(method).parameters if name in PLACES]
@@ -163,12 +178,41 @@ def describe(
     return decorate
 
 
+def _body_reader(method: str, shape: Any) -> Callable[..., object]:
+    """Return the function that reads the body of a request to this method: of a changing one without a shape, none."""
+    if shape is None and method != "post":
+        return lambda _http, **_place: None
+    return lambda http, **_place: (Schema if shape is None else shape).read(http.data)
+
+
+def _refusals(read: Callable[..., object], http: Request, **place: Any) -> Iterator[tuple[str, str]]:
+    """Yield field and message of what `read` refuses; other answers than 400 are given when nothing else is wrong."""
+    try:
+        read(http, **place)
+    except InvalidField as error:
+        yield from ((one.field or "body", one.problem) for one in (error, *error.also))
+    except ValidationError as error:
+        yield from ((row["field"] or "body", row["message"]) for row in rows_of(error.detail))
+    except (APIException, Http404, ServiceError):
+        return
+
+
+def _add(wrong: dict[str, list[str]], rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Add what is wrong with fields that are not named yet."""
+    named = set(wrong)
+    for field, message in rows:
+        if field not in named:
+            wrong.setdefault(field, []).append(message)
+    return wrong
+
+
 def examples(bodies: dict[str, Json]) -> list[OpenApiExample]:
     """Examples of a request's body."""
     return [OpenApiExample(name, value=body, request_only=True) for name, body in bodies.items()]
 
 
+CURSOR: Final = query("cursor", str, "From `next` or `previous` of a page.")
 PAGES: Final = [
-    query("cursor", str, "From `next` or `previous` of a page."),
+    CURSOR,
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Rows on a page; 50 if not given."),
 ]

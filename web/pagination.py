@@ -41,6 +41,11 @@ class NewestFirst(CursorPagination):
         return whole_number(request, "page_size") or self.page_size
 
 
+def check_cursor(request: Request) -> None:
+    """Refuse a cursor that was never issued."""
+    NewestFirst().decode_cursor(request)
+
+
 class Page(Schema):  # noqa: D101
     # No docstring: the OpenAPI document would repeat it at each of its children.
     next = serializers.CharField(allow_null=True, help_text="Address of the next page, with older rows.")

@@ -20,7 +20,13 @@ _NUMBER: Final = re.compile(r"[-+.0-9eE]{1,20}")
 
 
 def check_parameters(request: Request, described: Sequence[OpenApiParameter] = ()) -> None:
-    """Refuse query parameters that are unknown, empty, repeated or of another kind than their descriptions say.
+    """Refuse what is wrong with the query, in one error."""
+    if wrong := wrong_parameters(request, described):
+        raise ValidationError(wrong)
+
+
+def wrong_parameters(request: Request, described: Sequence[OpenApiParameter]) -> dict[str, list[str]]:
+    """Return what is wrong with query parameters that are unknown, empty, repeated or not as their descriptions say.
 
     A misspelt, empty or repeated filter would return too many rows.
     """
@@ -28,8 +34,7 @@ def check_parameters(request: Request, described: Sequence[OpenApiParameter] = (
     query = request.query_params
     wrong = unknown_keys(query, known, f"unknown parameter; known: {', '.join(known) or 'none'}")
     wrong |= {name: _wrong(one, query.getlist(name)) for name, one in known.items() if name in query}
-    if errors := {name: [problem] for name, problem in wrong.items() if problem}:
-        raise ValidationError(errors)
+    return {name: [problem] for name, problem in wrong.items() if problem}
 
 
 def whole_number(request: Request, name: str) -> int | None:

@@ -11,12 +11,10 @@ from rest_framework.exceptions import UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
+from scheduling.model.json_text import DEEPEST, TOO_DEEP
 from scheduling.model.validation import shown
 from web.errors import BodyTooLarge, refuse
 from web.fields import UNSTORABLE
-
-DEEPEST: Final = 20
-"""Largest nesting depth of objects and lists; a bid needs four."""
 
 LONGEST_INTEGER: Final = 300
 """Largest number of digits; a number with more digits is larger than any double."""
@@ -63,9 +61,14 @@ class CsvParser(BaseParser):
         return {"csv": text}
 
 
+def is_csv(request: Request) -> bool:
+    """Return whether the body is CSV."""
+    return request.content_type.partition(";")[0].strip() == CsvParser.media_type
+
+
 def csv_text(request: Request) -> str | None:
     """Return the text of a CSV body; None for a JSON body."""
-    if request.content_type.partition(";")[0].strip() != CsvParser.media_type:
+    if not is_csv(request):
         return None
     body: Any = request.data
     return str(body.get("csv", ""))  # an empty body is not parsed
@@ -94,7 +97,7 @@ def read_object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=_once, parse_int=_integer)
     except RecursionError:
-        raise refuse("body", f"expected at most {DEEPEST} levels of nesting, got more") from None
+        raise refuse("body", TOO_DEEP) from None
     except ValueError as error:
         raise refuse("body", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
@@ -142,7 +145,7 @@ def _wrong(value: object, where: str, levels: int) -> Iterator[tuple[str, str]]:
         yield from _wrong_text(value, field)
     elif isinstance(value, (dict, list)):
         if levels == 0:
-            yield field, f"expected at most {DEEPEST} levels of nesting, got more"
+            yield field, TOO_DEEP
             return
         for key in value if isinstance(value, dict) else ():
             yield from _wrong_text(key, field)

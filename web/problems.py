@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from cluster import clock
-from cluster.database.busy import is_busy, lacks_schema
+from cluster.database.busy import is_busy, is_of_other_schema
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
@@ -133,10 +133,10 @@ def _retry_words(error: BaseException) -> str:
     """The answer to a request whose database is busy or lacks a table or column; empty for any other error."""
     if is_busy(error):
         cause = "The database is busy"
-    elif lacks_schema(error):
-        # The line for the answer is short and a warning. This needs an operator, unless a migration is under way.
+    elif is_of_other_schema(error):
+        # The line for the answer is short and a warning. This needs an operator, unless an upgrade is under way.
         log.error("The database is not at the schema of this version", exc_info=error)
-        cause = "The database is not at this version's schema yet"
+        cause = "The database is not at this version's schema"
     else:
         return ""
     if has_stored():

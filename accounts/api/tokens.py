@@ -82,6 +82,7 @@ class Tokens(ApiView):
         {201: IssuedTokenOut},
         WRITE,
         request=NewTokenIn,
+        reads=lambda request: NewTokenIn.read(request.data, user=user_of(request)),
         parameters=[location("token", [201])],
         examples=examples({"For a script": {"name": "nightly script", "scope": "bid", "expires_in_days": 90}}),
         operation_id="tokens_create",

@@ -24,7 +24,7 @@ from auctions.api.bid_shapes import (
 )
 from auctions.api.bodies import BulkIn
 from auctions.api.examples import BIDS, BULK
-from auctions.api.filters import filtered
+from auctions.api.filters import check_owner, filtered
 from auctions.domain.bid_check import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
@@ -62,12 +62,26 @@ FILTERS: Final = [
 ]
 
 
+def _check_owner(request: Request, cluster: str) -> None:
+    check_owner(request, market_named(cluster))
+
+
+def _check_bid(request: Request, cluster: str) -> None:
+    body, found = dict(request.data), market_named(cluster).cluster
+    submission.check_bids(cluster=found, owner=user_of(request), bodies=[body], where="")
+
+
+def _check_bids(request: Request, cluster: str) -> None:
+    bodies, found = BulkIn.read(request.data)["bids"], market_named(cluster).cluster
+    submission.check_bids(cluster=found, owner=user_of(request), bodies=bodies)
+
+
 class Bids(ApiView):
     """The bids of a cluster."""
 
     submits = True
 
-    @describe("List bids", {200: BidPage}, READ, parameters=FILTERS, operation_id="bids_list")
+    @describe("List bids", {200: BidPage}, READ, parameters=FILTERS, reads=_check_owner, operation_id="bids_list")
     @one_version()
     def get(self, request: Request, cluster: str) -> Response:
         """Your bids and those of your team, or all of them for an operator, newest first."""
@@ -80,6 +94,7 @@ class Bids(ApiView):
         {200: BidOut, 201: BidOut, 202: BidOut},
         WRITE,
         request=BidIn,
+        reads=_check_bid,
         parameters=[KEY, prefer("for the decision"), location("bid", [200, 201, 202]), WAITED, REPLAYED],
         examples=examples(BIDS),
         operation_id="bids_submit",
@@ -112,6 +127,7 @@ class BulkBids(ApiView):
         {200: BulkOut, 202: BulkOut},
         WRITE,
         request=BulkIn,
+        reads=_check_bids,
         parameters=[KEY, REPLAYED],
         examples=examples({"Two at once": BULK}),
         operation_id="bids_submit_bulk",
@@ -136,6 +152,7 @@ class Quotes(ApiView):
         {200: QuoteOut},
         WRITE,
         request=BidIn,
+        reads=_check_bid,
         operation_id="quote",
         examples=examples(BIDS),
     )

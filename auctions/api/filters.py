@@ -33,9 +33,14 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
         return bids.filter(state__in=sorted(ADMITTED) if value == "true" else [BidState.REJECTED])
 
 
-def filtered(request: Request, bids: "QuerySet[Bid]", market: Market) -> "QuerySet[Bid]":
-    """Return the bids that match the query."""
+def check_owner(request: Request, market: Market) -> None:
+    """Refuse to filter by owner for who does not operate the cluster."""
     if "owner" in request.query_params and not operates(request.user, market.cluster):
         raise refuse("owner", "expected no owner, because only operators may filter by owner, got one")
+
+
+def filtered(request: Request, bids: "QuerySet[Bid]", market: Market) -> "QuerySet[Bid]":
+    """Return the bids that match the query."""
+    check_owner(request, market)
     found: QuerySet[Bid] = BidFilter(request.query_params, queryset=bids, request=request).qs
     return found

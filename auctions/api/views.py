@@ -37,7 +37,7 @@ from scheduling.model.validation import shown
 from web.arrays import ArraysRenderer, in_rows
 from web.errors import refuse
 from web.openapi import READ, SLOT, describe, examples, query
-from web.parameters import whole_number
+from web.parameters import whole_number, wrong_parameters
 from web.throttles import PasswordThrottle
 from web.views import ApiView, user_of
 
@@ -55,6 +55,11 @@ WINDOW: Final = [
 CACHED: Final = {304: None}
 _SERVERS = Prepared(lambda cluster: Server.objects.filter(cluster=cluster).values_list("name"), int)
 _RESOURCES = Prepared(lambda cluster: Resource.objects.filter(cluster=cluster).order_by().values_list("pk"), int)
+
+
+@one_version()
+def _check_window(request: Request, cluster: str) -> None:
+    _window(market_named(cluster), request)
 
 
 class Tokens(ApiView):
@@ -135,7 +140,9 @@ class MarketReading(ApiView):
 class Prices(MarketReading):
     """Prices over slots."""
 
-    @describe("Read prices", {200: PricesOut, **CACHED}, READ, parameters=WINDOW, operation_id="prices")
+    @describe(
+        "Read prices", {200: PricesOut, **CACHED}, READ, parameters=WINDOW, reads=_check_window, operation_id="prices"
+    )
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """Posted prices: of a past slot as they were when it began, of a future slot as they are now."""
         return super().get(request, cluster)
@@ -151,7 +158,14 @@ class Prices(MarketReading):
 class Utilisation(MarketReading):
     """Utilisation over slots."""
 
-    @describe("Read utilisation", {200: UtilisationOut, **CACHED}, READ, parameters=WINDOW, operation_id="utilisation")
+    @describe(
+        "Read utilisation",
+        {200: UtilisationOut, **CACHED},
+        READ,
+        parameters=WINDOW,
+        reads=_check_window,
+        operation_id="utilisation",
+    )
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """Units held in past slots and promised in future ones."""
         return super().get(request, cluster)
@@ -223,7 +237,8 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     resources = len(_RESOURCES(market.cluster_id))
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
     now = market_snapshot(market).moment.now
-    start, end = whole_number(request, "from_slot"), whole_number(request, "to_slot")
+    bad_slots = {"from_slot", "to_slot"} & set(wrong_parameters(request, WINDOW))
+    start, end = (None if bad_slots else whole_number(request, name) for name in ("from_slot", "to_slot"))
     start = now if start is None else start
     if end is not None and end < start:
         wrong.append(InvalidField("to_slot", f"expected {start} (from_slot) or more, got {end}"))

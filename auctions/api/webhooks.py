@@ -137,6 +137,7 @@ class Webhooks(ApiView):
         {201: MadeWebhookOut},
         WRITE,
         request=WebhookIn,
+        reads=lambda request: WebhookIn.read(request.data, user=user_of(request)),
         parameters=[location("webhook", [201])],
         examples=examples({"Two types of events": EXAMPLE}),
         operation_id="webhooks_create",
@@ -162,6 +163,7 @@ class OneWebhook(ApiView):
         {200: WebhookOut},
         WRITE,
         request=ChangedWebhookIn,
+        reads=lambda request, webhook: ChangedWebhookIn.read(request.data, user=user_of(request)),
         examples=examples({"Switched off": {**EXAMPLE, "is_on": False}}),
         operation_id="webhooks_change",
     )

@@ -1,7 +1,7 @@
 """Submit a bid, which stores it with its number, or request a quote for it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -24,10 +24,11 @@ from cluster.models import Cluster
 from scheduling.book.state import NOBODY
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import rule_for
+from web.parsers import MOST_WRONG
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,14 @@ def submit_bids(
         raise KeyReused("This idempotency key came before with more bids.")
     keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
+
+
+def check_bids(*, cluster: Cluster, owner: User, bodies: Sequence[Json], where: str = "bids[{}].") -> None:
+    """Raise one InvalidField that names all wrong fields of these bids; store nothing.
+
+    `where` is the name of a bid, with a place for its index.
+    """
+    _resolve(intake.known_terms(cluster) or intake.read_terms(cluster), owner, bodies, where)
 
 
 def refusal(cluster: Cluster, owner: User) -> str:
@@ -191,8 +200,7 @@ def _submit(
             if terms.needs_team:
                 raise NotAllowed(_team_needed(terms.cluster))
         try:
-            read = terms.resolver(bidder=owner)
-            resolved = [_resolved(read, body, where.format(i)) for i, body in enumerate(bodies)]
+            resolved = _resolve(terms, owner, bodies, where)
         except InvalidField:
             # A repeated request is answered even if the models have changed since.
             known = intake.stored_before(terms, owner, keys, digests)
@@ -218,10 +226,14 @@ def _digest(body: Json, where: str) -> str:
     return sha256(canonical(body).encode()).hexdigest()
 
 
-def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
-    try:
-        return read(body)
-    except InvalidField as error:
-        first, *others = (one.at(where + one.field) for one in (error, *error.also))
-        first.also = tuple(others)
-        raise first from None
+def _resolve(terms: intake.Terms, owner: User, bodies: Sequence[Json], where: str) -> list[Json]:
+    read, resolved, wrong = terms.resolver(bidder=owner), [], []
+    for i, body in enumerate(bodies):
+        try:
+            resolved.append(read(body))
+        except InvalidField as error:
+            wrong += [one.at(where.format(i) + one.field) for one in (error, *error.also)]
+            if len(wrong) >= MOST_WRONG:
+                break
+    refuse_all(wrong)
+    return resolved

@@ -6,8 +6,9 @@ import logging
 import re
 import sqlite3
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
+from django.apps import apps
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 SQLITE_CODES: Final = frozenset(
@@ -31,6 +32,8 @@ POSTGRES_ABSENT: Final = frozenset({"42P01", "42703"})
 """A table or a column that does not exist."""
 _SQLITE_ABSENT: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
 """SQLite has one code for all wrong statements."""
+_POSTGRES_NOT_NULL: Final = "23502"
+_SQLITE_NOT_NULL: Final = re.compile(r"NOT NULL constraint failed: (\w+)\.(\w+)$")
 
 
 def is_busy(error: BaseException) -> bool:
@@ -48,14 +51,36 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, OperationalError | InterfaceError) and cause is not None
 
 
-def lacks_schema(error: BaseException) -> bool:
-    """Return whether a statement names a table or column that is absent: a migration is not applied, or undone."""
+def is_of_other_schema(error: BaseException) -> bool:
+    """Return whether a statement fails since the database is at the schema of another version.
+
+    It names a table or column that is absent: a migration is not applied, or undone. Or a row has no value for a column
+    that this version does not have, or may leave empty: a newer version has migrated the database.
+    """
     if not isinstance(error, DatabaseError):
         return False
     cause = error.__cause__
     if isinstance(cause, sqlite3.OperationalError):
         return _SQLITE_ABSENT.match(str(cause)) is not None
-    return getattr(cause, "pgcode", None) in POSTGRES_ABSENT
+    if isinstance(cause, sqlite3.IntegrityError):
+        found = _SQLITE_NOT_NULL.match(str(cause))
+        return found is not None and not _needs_value(*found.groups())
+    code: Any = getattr(cause, "pgcode", None)
+    if code == _POSTGRES_NOT_NULL:
+        where: Any = getattr(cause, "diag", None)
+        return not _needs_value(where.table_name, where.column_name)
+    return code in POSTGRES_ABSENT
+
+
+def _needs_value(table: str, column: str) -> bool:
+    """Return whether a row of this version has to have a value in this column."""
+    fields = (
+        field
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.db_table == table
+        for field in model._meta.local_concrete_fields
+    )
+    return any(field.column == column and not field.null for field in fields)
 
 
 class Briefly(logging.Filter):

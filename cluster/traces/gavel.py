@@ -4,7 +4,6 @@ A line has 10 cells as run on a physical cluster, or 7 as drawn with the arrival
 length is in mini-batches: how long that takes is measured for each GPU type, model and number of GPUs.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, Throughput, TraceJob
 from scheduling.model.errors import InvalidField
+from scheduling.model.json_text import read_json
 from scheduling.model.validation import check_number, check_object, shown
 
 PHYSICAL, DRAWN = 10, 7
@@ -39,8 +39,8 @@ def throughputs(text: str) -> Throughputs:
         If it is no JSON of that shape.
     """
     try:
-        document = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+        document = read_json(text.removeprefix("\ufeff"), object_pairs_hook=_once)
+    except ValueError as error:
         raise InvalidField("throughputs", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise InvalidField("throughputs", f"expected an object, got {shown(document)}")

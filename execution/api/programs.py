@@ -21,7 +21,7 @@ from auctions.api.fields import ClusterName, string, wall_time
 from cluster.models import Cluster
 from execution import archives, programs
 from execution.models import LONGEST_ARGUMENT, MOST_ARGUMENTS, Execution, Program
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from web.fields import ByName, Rows, Text
 from web.headers import submitted
 from web.openapi import PAGES, READ, WRITE, describe, examples, location
@@ -123,6 +123,7 @@ class Programs(ApiView):
         {201: OneProgramOut},
         WRITE,
         request=ProgramDefinitionIn,
+        reads=lambda request, cluster: _check(executing(cluster), user_of(request), request.data),
         parameters=[location("program", [201])],
         examples=examples(EXAMPLES),
         operation_id="programs_create",
@@ -179,6 +180,10 @@ def _new(cluster: Cluster, user: User, body: Any) -> programs.NewProgram:
         new = programs.NewProgram(**{"name": "", "arguments": (), **given.validated_data})
         error.also += tuple(one for one in programs.wrong_fields(cluster, user, new) if one.field not in named)
         raise
+
+
+def _check(cluster: Cluster, user: User, body: Any) -> None:
+    refuse_all(programs.wrong_fields(cluster, user, _new(cluster, user, body)))
 
 
 def _found(request: Request, cluster: str, number: int) -> Program:

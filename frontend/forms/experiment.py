@@ -1,6 +1,5 @@
 """The form of an experiment: a trace or a generator, policies with their parameters, seeds."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from auctions.policy_form import PolicyForm
 from cluster.traces.formats import formats_of
 from frontend.forms.base import DescribedField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
+from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from scheduling.registry import POLICIES
@@ -177,8 +177,8 @@ class ExperimentForm(PageForm):
         if not text:
             return {}
         try:
-            document = json.loads(text, parse_constant=str)
-        except (ValueError, RecursionError):
+            document = read_json(text, parse_constant=str)
+        except ValueError:
             raise forms.ValidationError(f"Expected JSON, got {shown(text)}.") from None
         if not isinstance(document, dict):
             raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(document)}.")
@@ -249,8 +249,8 @@ def _written(line: str) -> Json:
         if not equals:
             raise forms.ValidationError(f"Expected NAME=VALUE after {name}, got {pair[:60]}.")
         try:
-            parameters[key] = json.loads(text, parse_constant=str)
-        except (ValueError, RecursionError):
+            parameters[key] = read_json(text, parse_constant=str)
+        except ValueError:
             parameters[key] = text
     return {"name": name, "parameters": parameters}
 

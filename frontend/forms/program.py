@@ -1,6 +1,5 @@
 """The form that brings a program."""
 
-import json
 from typing import Any
 
 from django import forms
@@ -8,6 +7,7 @@ from django import forms
 from execution.archives import LARGEST_ARCHIVE
 from execution.programs import NewProgram
 from frontend.forms.base import ArgumentsField, PageForm
+from scheduling.model.json_text import read_json
 from scheduling.model.validation import shown
 
 
@@ -47,8 +47,8 @@ class ProgramForm(PageForm):
         """Read the variables."""
         text = self.cleaned_data["environment"].strip()
         try:
-            found = json.loads(text) if text else {}
-        except (ValueError, RecursionError) as error:
+            found = read_json(text) if text else {}
+        except ValueError as error:
             raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
             raise forms.ValidationError(f"Expected an object of texts, got {shown(found)}.")

@@ -16,6 +16,7 @@ from cluster.models import Cluster, ModelProfile
 from execution.programs import open_names
 from frontend.forms.base import ArgumentsField, PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 from scheduling.model.validation import plain, shown
 from scheduling.policies.base import Objective
@@ -218,8 +219,8 @@ class BidForm(PageForm):
         """Read an object whose keys are not fields of the form."""
         text = self.cleaned_data["more"].strip()
         try:
-            more = json.loads(text) if text else {}
-        except (ValueError, RecursionError) as error:
+            more = read_json(text) if text else {}
+        except ValueError as error:
             raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(more, dict):
             raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(more)}.")

@@ -1,12 +1,12 @@
 """Checks of fields that several families of instance files have, and the document itself."""
 
-import json
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
+from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 from scheduling.model.validation import check_fraction, check_integer, check_list, shown
 
@@ -19,8 +19,8 @@ MOST_CELLS = 20_000_000
 def parse_document(text: str) -> object:
     """A JSON document with exact decimals; raises InvalidField if it is not JSON. The reader of a field rejects NaN."""
     try:
-        return json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
+        return read_json(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
+    except ValueError as error:
         raise InvalidField("document", f"expected JSON, got an invalid document: {error}") from None
 
 

@@ -73,7 +73,7 @@ class _Form:
 
     def curve(self, slots: int) -> Floats:
         """Return the values at elapsed 0, 1, ..., slots - 1."""
-        return np.array([self.at(elapsed) for elapsed in range(slots)], dtype=np.float64)
+        raise NotImplementedError
 
     def scaled(self, factor: float) -> Self:
         """Return the same shape with the amplitude times `factor`."""
@@ -210,6 +210,12 @@ class Inverse(_Form):
         d = max(elapsed, 1)
         return max(0.0, self.a * self.work * (self.T - d) / d)
 
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1, equal to `at` to the last bit."""
+        d = np.maximum(np.arange(slots), 1)
+        values = self.a * self.work * (self.T - d) / d
+        return np.where(values > 0.0, values, 0.0)
+
 
 @dataclass(frozen=True)
 class Table(_Form):
@@ -235,6 +241,13 @@ class Table(_Form):
     def at(self, elapsed: int) -> float:
         """Return the value of completion `elapsed` slots after arrival, money."""
         return self.values[min(elapsed, len(self.values) - 1)]
+
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
+        curve = np.full(slots, self.values[-1], dtype=np.float64)
+        stated = self.values[:slots]
+        curve[: len(stated)] = stated
+        return curve
 
     def scaled(self, factor: float) -> Self:
         """Return the same shape with the amplitude times `factor`."""
@@ -290,6 +303,19 @@ class PiecewiseLinear(_Form):
                 fraction = y0 + (y1 - y0) * ((elapsed - x0) / (x1 - x0))
                 return self.value * min(y0, max(y1, fraction))
         return self.value * points[-1][1]
+
+    def curve(self, slots: int) -> Floats:
+        """Return the values at elapsed 0, 1, ..., slots - 1, equal to `at` to the last bit."""
+        x, y = np.array(self.points, dtype=np.float64).T
+        d = np.arange(slots, dtype=np.float64)
+        after = np.searchsorted(x, d)  # the first point that is not before d
+        values: Floats = self.value * y[np.minimum(after, len(x) - 1)]
+        between = (after > 0) & (after < len(x))
+        d, right = d[between], after[between]
+        x0, x1, y0, y1 = x[right - 1], x[right], y[right - 1], y[right]
+        fraction = y0 + (y1 - y0) * ((d - x0) / (x1 - x0))
+        values[between] = self.value * np.minimum(y0, np.maximum(y1, fraction))
+        return values
 
     def to_json(self) -> Json:
         """Return a document that `utility_from_json` reads back."""

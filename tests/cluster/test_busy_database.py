@@ -3,13 +3,14 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg2
 import pytest
-from django.db import InterfaceError, OperationalError, ProgrammingError
+from django.db import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from psycopg2 import errorcodes, errors
 
-from cluster.database.busy import is_busy, lacks_schema
+from cluster.database.busy import is_busy, is_of_other_schema
 from cluster.database.paging import in_pages
 from cluster.models import Cluster
 from tests.auctions.worlds import make_cluster
@@ -85,7 +86,7 @@ def test_mistakes_are_not_busy() -> None:
 )
 def test_postgres_names_a_schema_of_another_version_by_its_codes(code: str, lacks: bool) -> None:
     cause = type("Told", (errors.lookup(code),), {"pgcode": code})()
-    assert lacks_schema(raised(ProgrammingError, cause)) == lacks
+    assert is_of_other_schema(raised(ProgrammingError, cause)) == lacks
 
 
 @pytest.mark.parametrize(
@@ -104,13 +105,36 @@ def test_sqlite_names_a_schema_of_another_version_in_words(statement: str, lacks
         database.execute("CREATE TABLE t (a)")
         with pytest.raises(sqlite3.OperationalError) as caught:
             database.execute(statement)
-    assert lacks_schema(raised(OperationalError, caught.value)) == lacks
+    assert is_of_other_schema(raised(OperationalError, caught.value)) == lacks
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "is_newer"),
+    [
+        ("cluster_cluster", "of_a_newer_version", True),
+        ("of_a_newer_version", "id", True),
+        ("auctions_market", "standing_rule", True),  # null in this version
+        ("cluster_cluster", "name", False),
+    ],
+)
+def test_a_row_without_a_value_that_a_newer_version_needs_names_its_schema(
+    table: str, column: str, is_newer: bool
+) -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"CREATE TABLE {table} (a, {column} NOT NULL)")
+        with pytest.raises(sqlite3.IntegrityError) as caught:
+            database.execute(f"INSERT INTO {table} (a) VALUES (1)")
+    assert is_of_other_schema(raised(IntegrityError, caught.value)) == is_newer
+    diag = SimpleNamespace(table_name=table, column_name=column)
+    cause = type("Reported", (errors.NotNullViolation,), {"pgcode": errorcodes.NOT_NULL_VIOLATION, "diag": diag})()
+    assert is_of_other_schema(raised(IntegrityError, cause)) == is_newer
 
 
 def test_other_errors_say_nothing_of_the_schema() -> None:
-    assert not lacks_schema(raised(OperationalError, sqlite3.OperationalError("database is locked")))
-    assert not lacks_schema(raised(OperationalError, psycopg2.OperationalError("no such table: t")))
-    assert not lacks_schema(ValueError("no such table: t"))
+    assert not is_of_other_schema(raised(IntegrityError, sqlite3.IntegrityError("UNIQUE constraint failed: t.a")))
+    assert not is_of_other_schema(raised(OperationalError, sqlite3.OperationalError("database is locked")))
+    assert not is_of_other_schema(raised(OperationalError, psycopg2.OperationalError("no such table: t")))
+    assert not is_of_other_schema(ValueError("no such table: t"))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 6])

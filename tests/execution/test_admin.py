@@ -82,7 +82,7 @@ def test_an_operator_lets_a_cluster_execute(operator: Client) -> None:
         ("keep_days", "0", "greater than or equal to 1"),
         ("addresses", "[1]", "Expected an object of texts"),
         ("addresses", '{"mars": "10.0.0.1"}', "Expected names of servers of lab, got mars"),
-        ("addresses", "{", "Enter a valid JSON"),
+        ("addresses", "{", "Expected JSON, got an invalid document"),
         ("slurm_configuration", "etc/slurm.conf", "which begins with /"),
         ("slurm_configuration", "/etc/slurm.conf", "only the engine Slurm uses it"),
         ("sbatch_options", '["--partition=gpu"]', "only the engine Slurm uses it"),

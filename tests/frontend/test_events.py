@@ -138,17 +138,21 @@ def test_the_mark_is_the_markets_version(market: Market) -> None:
     assert versions.read_marks([market.pk, market.pk + 1]) == {market.pk: f"{market.version} None"}
 
 
-@pytest.mark.thorough
-def test_a_quiet_stream_sends_signs_of_life_and_ends_in_time(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_stream_sends_signs_of_life(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "BEAT_S", 0.1)
-    monkeypatch.setattr(events, "LIFE_S", 0.4)
+    heard = asyncio.run(first(events.stream(1), 4))
+    assert heard[1:] == ["id: 17-None\ndata: version 17\n\n", *[": still here\n\n"] * 2]
+
+
+def test_a_quiet_stream_ends_in_time(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LIFE_S", 0.2)
 
     async def listen() -> list[str]:
         return [said async for said in events.stream(1)]
 
     heard = asyncio.run(listen())
-    assert heard.count("id: 17-None\ndata: version 17\n\n") == 1
-    assert ": still here\n\n" in heard
+    assert heard[0].startswith("retry")
+    assert heard[1:] in ([], ["id: 17-None\ndata: version 17\n\n"])  # a busy machine may take as long to begin
 
 
 def test_without_asgi_or_a_login_the_browser_stops_polling(market: Market, as_alice: Client) -> None:

@@ -124,3 +124,21 @@ def test_a_curve_computed_at_once_is_the_worth_in_every_slot_to_the_last_bit(who
     for utility in (whole, whole.scaled(1 / 3)):
         for slots in (0, 1, 900):
             assert utility.curve(slots).tolist() == [utility.at(elapsed) for elapsed in range(slots)]
+
+
+pieces = st.dictionaries(st.floats(0, 60), st.floats(0, 1), min_size=1, max_size=8).map(
+    lambda found: {
+        "type": "piecewise_linear",
+        "value": 7.3,
+        "points": [*zip(sorted(found), sorted(found.values(), reverse=True), strict=True)],
+    }
+)
+
+
+@given(documents | pieces, st.integers(0, 80), st.floats(0, 1e15))
+def test_the_curve_of_every_form_is_its_worth_in_every_slot_to_the_last_bit(
+    document: Json, slots: int, factor: float
+) -> None:
+    for utility in (whole := utility_from_json(document), whole.scaled(factor)):
+        slot_by_slot = np.array([utility.at(elapsed) for elapsed in range(slots)], dtype=np.float64)
+        assert utility.curve(slots).tobytes() == slot_by_slot.tobytes()

@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduling.model.types import Json
 from studies.experiments import readings
 from studies.experiments.api.examples import TRACE_TEXT, TRACES
 from studies.experiments.api.schemas import LONGEST_SOURCE, TraceIn, TraceOut, TracePage
@@ -18,7 +19,6 @@ from studies.workloads.traces.upload import delete, keep
 from web.headers import submitted
 from web.openapi import PAGES, READ, WRITE, describe, examples, location, query
 from web.pagination import page_of
-from web.parameters import check_parameters
 from web.parsers import CsvParser, LargeJSONParser, csv_text
 from web.views import ApiView, one_of, user_of
 
@@ -43,6 +43,7 @@ class Traces(ApiView):
         "Upload a trace",
         {200: TraceOut, 201: TraceOut},
         WRITE,
+        reads=lambda request: TraceIn.read(_body(request)),
         request={"application/json": TraceIn, "text/csv": OpenApiTypes.STR},
         parameters=[*BESIDE_TEXT, location("trace", [200, 201])],
         examples=[
@@ -53,13 +54,7 @@ class Traces(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Upload a trace as its publisher distributes it, with any delimiter; 200 if you have it already."""
-        text = csv_text(request)
-        if text is None:
-            check_parameters(request)
-            body = dict(request.data)
-        else:
-            body = {"text": text, **request.query_params.dict()}
-        trace, new = keep(user_of(request), **TraceIn.read(body))
+        trace, new = keep(user_of(request), **TraceIn.read(_body(request)))
         address = reverse("api-trace", args=[trace.pk])
         return submitted(TraceOut.write(trace), status=201 if new else 200, location=address)
 
@@ -77,6 +72,12 @@ class OneTrace(ApiView):
         """Delete the trace; 409 while an experiment reads it."""
         delete(_found(request, trace))
         return Response(status=204)
+
+
+def _body(request: Request) -> Json:
+    """Return the JSON body, or the one that is equal to the CSV text and the query."""
+    text = csv_text(request)
+    return dict(request.data) if text is None else {"text": text, **request.query_params.dict()}
 
 
 def _found(request: Request, number: int) -> Trace:

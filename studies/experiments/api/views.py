@@ -2,12 +2,14 @@
 
 from typing import Final
 
+from django.contrib.auth.models import User
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.rights import rights_of
+from scheduling.model.types import Json
 from studies.background.creating import IdempotencyKey, create_once
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
@@ -39,6 +41,7 @@ class Experiments(ApiView):
         {200: ExperimentOut, 202: ExperimentOut},
         WRITE,
         request=ExperimentIn,
+        reads=lambda request: _asked(user_of(request), dict(request.data)),
         parameters=[KEY, LOCATION, REPLAYED],
         examples=examples(EXPERIMENTS),
         operation_id="experiments_create",
@@ -52,8 +55,7 @@ class Experiments(ApiView):
         key = IdempotencyKey.of(idempotency_key(request), body)
 
         def make() -> Experiment:
-            asked = ExperimentRequest.from_json(body, readings.visible_traces(owner), closed=rights_of(owner).closed)
-            return requests.create(owner, asked, key)
+            return requests.create(owner, _asked(owner, body), key)
 
         made = create_once(Experiment, owner, key, make)
         return _accepted(made.row, is_open=readings.progress_of(made.row).state in OPEN, created=made.created)
@@ -157,6 +159,10 @@ def _accepted(experiment: Experiment, *, is_open: bool = True, created: bool = T
     address = reverse("api-experiment", args=[experiment.pk])
     document = ExperimentOut.write(experiment)
     return submitted(document, status=202 if is_open else 200, location=address, repeated=not created)
+
+
+def _asked(owner: User, body: Json) -> ExperimentRequest:
+    return ExperimentRequest.from_json(body, readings.visible_traces(owner), closed=rights_of(owner).closed)
 
 
 def _found(request: Request, number: int) -> Experiment:

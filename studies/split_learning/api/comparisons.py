@@ -83,6 +83,7 @@ class Replan(ApiView):
         CREATED,
         WRITE,
         request=ReplanIn,
+        reads=lambda request, plan: PlanRequest.to_replan(plan_found(request, plan), dict(request.data)),
         parameters=ONCE,
         examples=examples(AGAIN),
         operation_id="plans_replan",

@@ -6,6 +6,7 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from studies.models import Plan
 from studies.split_learning.api.base import plan_found
 from studies.split_learning.plans.noise import (
     DRAWS,
@@ -20,6 +21,7 @@ from studies.split_learning.plans.noise import (
 from studies.split_learning.plans.readings import NothingYet
 from studies.split_learning.schemas.answers import NoiseOut
 from web.openapi import READ, describe, query
+from web.parameters import wrong_parameters
 from web.views import ApiView
 
 DRAWN: Final = [
@@ -42,15 +44,28 @@ DRAWN: Final = [
 class UnderNoise(ApiView):
     """Evaluate one plan under times that differ from the planned ones."""
 
-    @describe("Evaluate a plan under noise", {200: NoiseOut}, READ, parameters=DRAWN, operation_id="plans_noise")
+    @describe(
+        "Evaluate a plan under noise",
+        {200: NoiseOut},
+        READ,
+        parameters=DRAWN,
+        reads=lambda request, plan: _draws(request, plan_found(request, plan)),
+        operation_id="plans_noise",
+    )
     def get(self, request: Request, plan: int) -> Response:
         """Return the makespan if helpers follow priorities, run passes in order of arrival, or get new priorities.
 
         The assignment does not change and nothing is stored. Answers 404 while there is no plan.
         """
         found = plan_found(request, plan)
-        parameters = Draws.of_query(found, request.query_params.dict())
+        parameters = _draws(request, found)
         try:
             return Response(NoiseOut.write(noise_of(found, parameters)))
         except NothingYet as error:
             raise Http404(str(error)) from None
+
+
+def _draws(request: Request, plan: Plan) -> Draws:
+    """Return the draws that the query asks for; what is wrong in itself counts as not given."""
+    wrong = wrong_parameters(request, DRAWN)
+    return Draws.of_query(plan, {name: text for name, text in request.query_params.dict().items() if name not in wrong})

@@ -38,6 +38,7 @@ class PlanRuns(ApiView):
         {200: PlanRunOut, 201: PlanRunOut, 202: PlanRunOut},
         WRITE,
         request=PlanRunIn,
+        reads=lambda request, plan: PlanRunIn.read(request.data, closed=rights_of(user_of(request)).closed),
         parameters=[KEY, prefer("until it has ended"), location("run", [200, 201, 202]), WAITED, REPLAYED],
         examples=[OpenApiExample("Three batches", value=EXAMPLE, request_only=True)],
         operation_id="plans_runs_create",

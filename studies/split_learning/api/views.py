@@ -3,6 +3,7 @@
 from typing import Final
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -29,7 +30,7 @@ from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL,
 from web.csv_files import CsvView, csv_file
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
 from web.pagination import page_of
-from web.parameters import check_parameters
+from web.parameters import wrong_parameters
 from web.parsers import CsvParser, LargeJSONParser, csv_text
 from web.views import ApiView, no_body, user_of
 
@@ -64,6 +65,7 @@ class Plans(ApiView):
         "Create a plan",
         CREATED,
         WRITE,
+        reads=lambda request: _asked(user_of(request), _body(request)),
         request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
         parameters=[*CSV_PARAMETERS, *ONCE],
         examples=[
@@ -77,16 +79,10 @@ class Plans(ApiView):
 
         Answers 201 with the plan after `Prefer: wait`, and 200 if the same key was sent before and it has ended.
         """
-        text = csv_text(request)
-        if text is None:
-            check_parameters(request)
-            body = dict(request.data)
-        else:
-            body = _of_csv(request, text)
-        owner = user_of(request)
+        body, owner = _body(request), user_of(request)
 
         def submit(key: IdempotencyKey) -> Plan:
-            return submit_plan(owner, PlanRequest.from_json(body, closed=rights_of(owner).closed), key)
+            return submit_plan(owner, _asked(owner, body), key)
 
         return created(request, body, submit)
 
@@ -142,12 +138,19 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     return plans
 
 
-def _of_csv(request: Request, text: str) -> Json:
-    """Return the JSON body that is equal to the CSV text and the query."""
-    given = request.query_params
-    body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
-    body |= {name: _number(given[name]) for name in ("seconds", "seed") if name in given}
-    slot_ms = int(given["slot_ms"]) if "slot_ms" in given else 1
+def _asked(owner: User, body: Json) -> PlanRequest:
+    return PlanRequest.from_json(body, closed=rights_of(owner).closed)
+
+
+def _body(request: Request) -> Json:
+    """Return the JSON body, or the one that is equal to the CSV text and those parameters that are right."""
+    text = csv_text(request)
+    if text is None:
+        return dict(request.data)
+    wrong = wrong_parameters(request, CSV_PARAMETERS)
+    given = {name: value for name, value in request.query_params.dict().items() if name not in wrong}
+    slot_ms = int(given.pop("slot_ms", "1"))
+    body: Json = {name: _number(value) if name in ("seconds", "seed") else value for name, value in given.items()}
     return {**body, "instance": read_csv(text, slot_ms=slot_ms)}
 
 

@@ -1,0 +1,81 @@
+"""One error names every wrong parameter, header and field of a request."""
+
+import json
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from studies.split_learning.api.examples import CSV
+from tests.auctions.api.conftest import BASE, operations
+
+NEED_ROWS = {"plans_replan", "programs_create", "progress_report"}
+"""Their bodies are checked against rows, or they take another kind of token."""
+
+
+def wrong_fields(answer: Any) -> list[str]:
+    assert answer.status_code == 400, answer.content
+    return [row["field"] for row in answer.json()["errors"]]
+
+
+@pytest.mark.usefixtures("market")
+def test_every_operation_with_a_body_names_wrong_parameters_headers_and_fields(olga: APIClient, document: Any) -> None:
+    seen = set()
+    for path, method, description in operations(document):
+        if method not in ("post", "put") or description["operationId"] in NEED_ROWS:
+            continue
+        place = {one["name"]: 1 for one in description.get("parameters", ()) if one["in"] == "path"}
+        headers = {one["name"] for one in description.get("parameters", ()) if one["in"] == "header"}
+        key = {"Idempotency-Key": "two words"} if "Idempotency-Key" in headers else {}
+        address = path.format(**{**place, "cluster": "lab"})
+        body = json.dumps({"wish": 1})
+        answer = olga.generic(method, f"{address}?surprise=1", body, content_type="application/json", headers=key)
+        assert {"surprise", "wish", *key} <= set(wrong_fields(answer)), description["operationId"]
+        seen.add(description["operationId"])
+    assert len(seen) >= 40
+
+
+def test_a_bid_is_checked_against_its_market(api: APIClient) -> None:
+    body = {"model": "No such model", "epochs": 0}
+    for address in ("bids", "quotes"):
+        assert {"x", "model", "epochs"} <= set(wrong_fields(api.post(f"{BASE}/{address}?x=1", body, format="json")))
+    many = {"bids": [body, body]}
+    named = set(wrong_fields(api.post(f"{BASE}/bids/bulk?x=1", many, format="json")))
+    assert {"x", "bids[0].model", "bids[0].epochs", "bids[1].model", "bids[1].epochs"} <= named
+    assert named == {"x", *wrong_fields(api.post(f"{BASE}/bids/bulk", many, format="json"))}
+
+
+def test_a_list_names_its_cursor_its_size_and_its_filters(api: APIClient) -> None:
+    answer = api.get(f"{BASE}/bids?cursor=x&page_size=0&owner=alice&state=wish&surprise=1")
+    assert set(wrong_fields(answer)) == {"cursor", "page_size", "owner", "state", "surprise"}
+    assert wrong_fields(api.get(f"{BASE}/bids?cursor=x&owner=alice")) == ["cursor", "owner"]
+    assert wrong_fields(api.get(f"{BASE}/bids?cursor=x&cursor=y")) == ["cursor"]
+
+
+def test_a_window_names_its_slots_and_its_server(api: APIClient) -> None:
+    assert wrong_fields(api.get(f"{BASE}/prices?from_slot=x&to_slot=-5&server=mars")) == ["from_slot", "server"]
+    assert wrong_fields(api.get(f"{BASE}/prices?surprise=1&from_slot=9&to_slot=8")) == ["surprise", "to_slot"]
+
+
+@pytest.mark.parametrize("address", ["plans", "traces"])
+def test_parameters_beside_csv_are_unknown_beside_json(api: APIClient, address: str) -> None:
+    answer = api.post(f"/api/v1/{address}?label=x", {"wish": 1}, format="json")
+    assert {"label", "wish"} <= set(wrong_fields(answer))
+
+
+def test_wrong_parameters_are_named_beside_wrong_csv(api: APIClient) -> None:
+    long = "x" * 1000
+    answer = api.post(f"/api/v1/traces?label={long}&surprise=1", "", content_type="text/csv")
+    assert wrong_fields(answer) == ["surprise", "label", "text"]
+    answer = api.post("/api/v1/plans?slot_ms=x&seed=0&method=wish", CSV + "1,1\n", content_type="text/csv")
+    assert wrong_fields(answer)[:2] == ["method", "slot_ms"]
+    assert len(wrong_fields(answer)) == 3
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a":' * 700 + "1" + "}" * 700])
+def test_no_operation_takes_a_body_that_is_nested_without_end(olga: APIClient, document: Any, text: str) -> None:
+    for path, method, description in operations(document):
+        if method in ("post", "put") and description["operationId"] != "progress_report":
+            place = {one["name"]: 1 for one in description.get("parameters", ()) if one["in"] == "path"}
+            answer = olga.generic(method, path.format(**place), text, content_type="application/json")
+            assert answer.status_code in (400, 404), description["operationId"]
