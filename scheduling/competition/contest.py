@@ -6,7 +6,7 @@ now, and what the start of one costs the others. docs/algorithms/competition.md 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -60,7 +60,7 @@ class Contest:
     """The bids, in order of arrival."""
     rule: Rule
     """The parameters of the search."""
-    known: Entries | None = None
+    known: Entries | None = field(default=None, compare=False, repr=False)
     """The rows of these jobs and bids, where they are known from another contest on the same ground."""
 
     def only(self, bids: Sequence[Bid]) -> "Contest":

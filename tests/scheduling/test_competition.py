@@ -166,6 +166,36 @@ def test_no_value_that_a_bid_states_moves_what_it_pays() -> None:
     assert paid > 0
 
 
+def test_a_contest_of_some_bids_is_that_which_is_made_of_them_alone() -> None:
+    looked = 0
+    for bid, book, where in seen({"steps": 20}, rounds(3)):
+        round_ = Round(Competition(steps=20), Competition(steps=20).promises(book), book.competitors)
+        others = [one for one in book.competitors if one.id != bid.id]
+        if not others or round_.full.ground is not round_.full.only(others).ground:
+            continue
+        some, alone = round_.full.only(others), Contest(round_.full.ground, tuple(others), round_.policy.rule)
+        for one, other in (
+            (some, alone),
+            (some.beside(bid), Contest(alone.ground, alone.bids, alone.rule).beside(bid)),
+        ):
+            for name, found, expected in zip(one.entries._fields, one.entries, other.entries, strict=True):
+                assert np.array_equal(found, expected), f"{where}, {name}"
+        assert some.starts() == alone.starts(), where
+        assert some.cost(bid) == alone.cost(bid), where
+        looked += 1
+    assert looked > 0
+
+
+def test_what_others_lose_if_a_bid_comes_first() -> None:
+    """On one GPU: a job of two slots comes before one of four, whose value falls with each slot."""
+    policy, ledger = Competition(sooner=0.0), Ledger(cluster(1), start=0, slots=HORIZON)
+    bids = (job("short", 2, Linear(3.0, 0.1)), job("long", 4, Linear(40.0, 2.0)))
+    round_ = Round(policy, policy.promises(RunningBook(ledger).view()), bids)
+    assert [one.bid.id for one in round_.full.starts()] == ["long"]
+    assert round_.full.loss(bids[0]) == pytest.approx(2 * 2.0)
+    assert round_.full.loss(bids[1]) == 0.0
+
+
 def test_without_competitors_a_job_starts_at_once_and_pays_nothing() -> None:
     going = start(Competition(), cluster(2))
     decision = going.arrive(job("a", 4, Constant(10.0), gpus=2))
