@@ -140,7 +140,7 @@ class StandingBids:
         """Note that a bid was tried again in this slot; nothing happens if it does not stand."""
         if number in self._bids:
             found = self._bids[number]
-            self._bids[number] = replace(found, one=replace(found.one, tried=slot))
+            self._bids[number] = replace(found, one=found.one.tried_in(slot))
 
     def quarantine(self, number: int) -> None:
         """Put a bid aside on which the policy failed; nothing happens if it does not stand."""

@@ -297,7 +297,9 @@ def _joined(entries: Entries, more: Entries) -> Entries:
 
 def lasts(value: Floats) -> Ints:
     """Return the last slot at which each job is worth something, J; 0 for a job that never is. No value rises."""
-    found: Ints = np.maximum(0, (value > 0.0).sum(axis=1) - 1)
+    worth = value > 0.0
+    # `argmin` finds the first slot without value, and 0 if there is none.
+    found: Ints = np.maximum(0, np.where(worth[:, -1], value.shape[1], worth.argmin(axis=1)) - 1)
     return found
 
 

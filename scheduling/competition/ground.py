@@ -156,7 +156,9 @@ class Ground:
             row[:] = one.values(bid, self.book.now - bid.arrival, self.slots)
         earliest = np.minimum(self.slots, rows.first + rows.length)
         least = LEAST_SHARE * rows.value[np.arange(len(asked)), earliest]
-        rows.value[(rows.value < least[:, np.newaxis]) | (rows.length > self.slots)[:, np.newaxis]] = 0.0
+        counts = rows.value >= least[:, np.newaxis]
+        counts[rows.length > self.slots] = False
+        np.multiply(rows.value, counts, out=rows.value)
         return rows
 
     def _empty(self, count: int) -> Rows:

@@ -1,7 +1,7 @@
 """The simulation loop: bids arrive, slots pass, and a policy decides and plans, as in a live market."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -85,7 +85,7 @@ class Simulation:
             self.tries += 1
             admission = tries.admission(one.bid)
             if admission is None:
-                self.standing[one.number] = replace(one, tried=now)
+                self.standing[one.number] = one.tried_in(now)
                 continue
             decision = with_first_offer(admission, self.decisions[one.number])
             self.book.apply_decision(one.bid, decision, bound=self.policy.binding, again=True)

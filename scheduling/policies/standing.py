@@ -147,6 +147,10 @@ class StandingBid:
     owner: int
     """Key of its owner."""
 
+    def tried_in(self, slot: int) -> "StandingBid":
+        """Return the bid after a try in this slot."""
+        return StandingBid(self.number, self.bid, slot, self.until, self.owner)
+
     def ended(self, now: int) -> bool:
         """Return whether it stands no longer in slot `now`: its last slot has passed, or finishing in `now` would be
         worth nothing."""
