@@ -123,9 +123,9 @@ def _that_stood(market: Market) -> list[_Stood]:
     How long one may stand was settled by the policy that decided it first.
     """
     over, horizon = Q(), market.cluster.horizon_slots
-    for version, name in market.policies.values_list("pk", "name"):
+    for name in sorted(set(market.policies.values_list("name", flat=True))):
         since = market.slot - int(longest_stand(name) * horizon)
-        over |= Q(first_decision__policy=version, arrival_slot__lt=since)
+        over |= Q(first_decision__policy__name=name, arrival_slot__lt=since)
     rows = Bid.objects.filter(over, market=market, stands_until__isnull=False)
     return list(rows.order_by("-sequence").values_list("sequence", "owner_id", "team_id", "payment")[:SHARE_OF])
 

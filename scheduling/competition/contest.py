@@ -106,8 +106,8 @@ class Contest:
         beside = improve(first, self._moves[:0], self._cells, self.entries, found)
         if BROKEN in (total, beside):
             return math.inf
-        waits = value[row, rough.end[row]] if rough.end[row] >= 0 else 0.0
-        return float(total - waits - beside + value[row, found.end[row]])
+        waits, runs = (value[row, end] if end != NEVER else 0.0 for end in (rough.end[row], found.end[row]))
+        return float(total - waits - beside + runs)
 
     @cached_property
     def _plan(self) -> tuple[Ints, float, Rough]:

@@ -29,6 +29,8 @@ from scheduling.policies.promises import due as due_of
 
 FAR: Final = 2.0
 """A bid that is no start of the rough plan does not start if others lose this many times its value."""
+PRICED: Final = 16
+"""Largest number of bids in a round that are no starts of the rough plan and whose payments are looked for."""
 AGAIN = 64
 """Largest number of times that bids compete, each time without those that could not be promised a slot."""
 
@@ -61,6 +63,13 @@ class Round:
     """The promises that were looked for so far, by bid and planned completion."""
     prices: dict[str, float] = field(default_factory=dict)
     """The payments that were computed so far, by bid."""
+    looked_at: set[str] = field(default_factory=set)
+    """Bids that are no starts of the rough plan and have free machines, so that what they would pay was looked for."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The ids of the bids that compete."""
+        return frozenset(bid.id for bid in self.bids)
 
     @cached_property
     def full(self) -> Contest:
@@ -83,6 +92,8 @@ class Round:
 
         `now` are the promises after bids were admitted in this round: the machines may be gone.
         """
+        if bid.id not in self.names:
+            return Reason.NO_ROOM
         able = self._started(bid, now) or self._spare(bid, now or self.promises)
         if able is None:
             return Reason.NO_ROOM
@@ -168,6 +179,9 @@ class Round:
         placed = self._placed(bid, promises, ())
         if placed is None:
             return None
+        if bid.id not in self.prices and len(self.looked_at) >= PRICED:
+            return None
+        self.looked_at.add(bid.id)
         admitted = {bid.id, *(job.bid.id for job in promises.book.jobs)}
         before = [start for name, start in self.starts.items() if name not in admitted and self._able(start)]
         if before:
@@ -191,7 +205,7 @@ class Round:
         """Return whether others lose far more than the bid can be worth, in the order that was found for all: then what
         it would pay, which takes much longer to find, is not looked at."""
         full = self.full
-        if full.ground is not self._ground or all(one.id != bid.id for one in full.bids):
+        if full.ground is not self._ground or len(full.bids) == 1:
             return False
         soonest = self.promises.book.now + self._ground.soonest(bid)
         return full.loss(bid) > FAR * bid.utility.at(soonest - bid.arrival)

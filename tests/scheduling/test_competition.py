@@ -22,7 +22,7 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Utility
 from scheduling.policies.base import Grant
-from scheduling.policies.competition import Competition, Round, rounded_up
+from scheduling.policies.competition import PRICED, Competition, Round, rounded_up
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import rule_for
 from tests.draws import fresh, fresh_seed, rounds
@@ -259,10 +259,46 @@ def test_bids_start_on_machines_that_are_free_though_no_rough_plan_has_them_star
     assert {decision.bid_id for decision in going.decisions if decision.admitted} == {"holds", "small", "wide"}
 
 
+def test_a_job_alone_beside_a_promise_runs_on_fewer_workers_for_nothing() -> None:
+    """With all its four workers at once the other job would be late, though not with the two that are free."""
+    going = start(Competition(later=0.0), cluster(4))
+    assert going.arrive(job("holds", 8, Step(9.0, 8), gpus=2)).admitted
+    elastic = going.arrive(job("elastic", 4, Constant(50.0), gpus=4))
+    assert (elastic.admitted, elastic.payment) == (True, 0.0)
+    going.advance(30)
+    assert {name: ended.completion for name, ended in going.done.items()} == {"holds": 8, "elastic": 8}
+
+
+def test_a_bid_that_does_not_compete_does_not_start_in_a_turn() -> None:
+    policy, ledger = Competition(later=0.0), Ledger(cluster(4), start=0, slots=HORIZON)
+    book = replace(RunningBook(ledger).view(), competitors=(job("competes", 4, Step(20.0, 4), gpus=2),))
+    assert policy.admissions(book)(job("other", 4, Constant(50.0), gpus=4)) is None
+
+
+def test_few_bids_are_priced_in_a_turn_that_are_no_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them fit the free GPUs, and each would have to pay more than it is worth."""
+    priced, found = list[str](), Round._price
+
+    def noted(round_: Round, bid: Bid) -> float:
+        priced.append(bid.id)
+        return found(round_, bid)
+
+    monkeypatch.setattr(Round, "_price", noted)
+    monkeypatch.setattr(Contest, "starts", lambda contest: ())
+    monkeypatch.setattr(Contest, "loss", lambda contest, bid: 0.0)
+    monkeypatch.setattr(Contest, "cost", lambda contest, bid: math.inf)
+    policy = Competition(steps=0)
+    book = RunningBook(Ledger(cluster(3), start=0, slots=HORIZON)).view()
+    bids = tuple(job(f"bid {i}", 4, Constant(50.0)) for i in range(40))
+    tries = policy.admissions(replace(book, competitors=bids))
+    assert [tries(bid) for bid in bids] == [None] * 40
+    assert len(set(priced)) == PRICED
+
+
 def test_no_machine_is_idle_while_a_bid_stands_that_would_run_on_it_and_is_worth_what_that_takes() -> None:
     """Looked at where machines were freed, so that all bids had a turn, and where that admitted none of them."""
     seed, looked = fresh_seed(), 0
-    for case in range(rounds(6)):
+    for case in range(rounds(40)):
         drawn, bids = stream(seed + case)
         policy = Competition()
         going = Simulation(policy, RunningBook(Ledger(drawn.inventory, start=0, slots=HORIZON)), rule=rule_for(policy))
