@@ -126,8 +126,8 @@ class StandingRule:
 def rule_for(policy: Policy | type[Policy]) -> StandingRule:
     """Return the rule by which bids stand under a policy.
 
-    Where bids compete, all of them have a turn whenever machines are freed, and they stand for longer: a try takes little
-    time for a bid that does not start.
+    Where bids compete, all of them have a turn whenever machines are freed, and they stand for longer: a try takes
+    little time for a bid that does not start.
     """
     return StandingRule(every=16, per_age=0, at_ends=True, longest=10.0) if policy.competes else StandingRule()
 

@@ -260,7 +260,7 @@ def test_bids_start_on_machines_that_are_free_though_no_rough_plan_has_them_star
 
 
 def test_a_job_alone_beside_a_promise_runs_on_fewer_workers_for_nothing() -> None:
-    """With all its four workers at once the other job would be late, though not with the two that are free."""
+    """All of its four workers at once would make the other job late; the two that are free do not."""
     going = start(Competition(later=0.0), cluster(4))
     assert going.arrive(job("holds", 8, Step(9.0, 8), gpus=2)).admitted
     elastic = going.arrive(job("elastic", 4, Constant(50.0), gpus=4))
