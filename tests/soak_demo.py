@@ -224,10 +224,12 @@ class Visitor:
 
 
 def _view(visitor: Visitor, markets: Sequence[str], number: int, until: threading.Event) -> None:
-    """Open a page every two seconds: overviews, lists of bids, and bids, of one market after another.
+    """Open the home page, then a page every two seconds: overviews, lists of bids, and bids, of one market after
+    another.
 
     What is folded on the page of a bid is opened on one page in four.
     """
+    visitor.open("/")
     began = time.monotonic()
     for turn in count():
         market = markets[(turn + number) % len(markets)]
