@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from scheduling.best_response.price_floor import ROUNDING
 from scheduling.book.state import Book, Job
-from scheduling.competition.ground import Ground
-from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, improve
+from scheduling.competition.ground import LEAST_SHARE, Ground
+from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, discount, improve
 from scheduling.model.bid import Bid
-from scheduling.model.types import Floats, Ints
+from scheduling.model.types import Ints
 
 POWERS: Final = (0.0, 0.5, 0.75, 1.0, 1.25)
 """Orders begin with the greatest value / work ^ power, once for each of these powers."""
@@ -203,27 +203,27 @@ class Contest:
         return self._rows(self.ground.jobs, self.bids) if self.known is None else self.known
 
     def _rows(self, promised: Sequence[Job], asked: Sequence[Bid]) -> Entries:
-        """Return the rows of these jobs, all of the ground or none, and of these bids, with all resources."""
-        ground, cells = self.ground, self.ground.cells
-        jobs, bids = ground.promised if promised else ground.nothing, ground.asked(asked)
-        count, bid = len(asked) + len(promised), slice(len(promised), None)
-        value = np.concatenate([jobs.value, bids.value])
-        value *= 1.0 - self.rule.sooner * np.arange(ground.slots + 1) / ground.slots
-        due, part = np.full((2, count), NEVER, np.int64)
-        due[: bid.start], part[: bid.start] = self._within(jobs.due)
-        latest = due.copy()
-        latest[bid], _ = self._within(lasts(value[bid]))
-        part[bid] = cells.width[latest[bid] - 1]
-        length = np.concatenate([jobs.length, bids.length])
-        first = np.searchsorted(cells.begin, np.concatenate([jobs.first, bids.first]))
+        """Return the rows of these jobs and bids, with all resources."""
+        ground, cells, jobs = self.ground, self.ground.cells, len(promised)
+        rows = ground.rows(promised, asked)
+        each, value, length = np.arange(len(rows.length)), rows.value, rows.length
+        least = LEAST_SHARE * value[each, np.minimum(ground.slots, rows.first + length)]
+        least[:jobs] = 0.0
+        least[jobs:][length[jobs:] > ground.slots] = np.inf
+        latest = discount(value, least, 1.0 - self.rule.sooner * np.arange(ground.slots + 1) / ground.slots)
+        last = np.where(each < jobs, rows.due, latest)
+        latest, part = self._within(last)
+        due = np.where(each < jobs, latest, NEVER)
+        part[jobs:] = cells.width[latest[jobs:] - 1]
+        first = np.searchsorted(cells.begin, rows.first)
         return Entries(
-            demand=np.concatenate([jobs.demand, bids.demand]),
+            demand=rows.demand,
             length=length,
             first=first,
             due=due,
             part=part,
             latest=latest,
-            most=value[np.arange(count), self._soonest(first, length)],  # no utility rises
+            most=value[each, self._soonest(first, length)],  # no utility rises
             scarce=np.zeros(1, np.int64),
             least=np.zeros(1),
             value=value,
@@ -237,11 +237,10 @@ class Contest:
         capacity = np.maximum(self.ground.capacity[self._counted], 1.0)
         work = np.maximum(entries.length * (entries.demand / capacity).max(axis=1), 1e-12)
         by_due = np.argsort(entries.due[:jobs], kind="stable")
-        orders = []
-        for power in POWERS:
-            order = np.argsort(-value / work**power, kind="stable")
-            orders += [order, np.concatenate([by_due, order[order >= jobs]])]
-        found: Ints = np.array(orders, np.int64)
+        together = np.argsort(-value / work ** np.array(POWERS)[:, np.newaxis], axis=1, kind="stable")
+        bids = together[together >= jobs].reshape(len(POWERS), -1)
+        after = np.concatenate([np.broadcast_to(by_due, (len(POWERS), jobs)), bids], axis=1)
+        found: Ints = np.stack([together, after], axis=1).reshape(2 * len(POWERS), -1)
         return found
 
     @cached_property
@@ -293,14 +292,6 @@ def _joined(entries: Entries, more: Entries) -> Entries:
     """Return the rows of both."""
     found = {name: np.concatenate([getattr(entries, name), getattr(more, name)]) for name in PER_ROW}
     return Entries(**found, scarce=np.zeros(1, np.int64), least=np.zeros(1))
-
-
-def lasts(value: Floats) -> Ints:
-    """Return the last slot at which each job is worth something, J; 0 for a job that never is. No value rises."""
-    worth = value > 0.0
-    # `argmin` finds the first slot without value, and 0 if there is none.
-    found: Ints = np.maximum(0, np.where(worth[:, -1], value.shape[1], worth.argmin(axis=1)) - 1)
-    return found
 
 
 def competing(book: Book, bid: Bid) -> tuple[Bid, ...]:

@@ -44,7 +44,7 @@ class Rows:
     due: Ints
     """Slot at which each has to be complete, J; 0 for a bid, which has no promise."""
     value: Floats
-    """Value of each if it is complete at a slot, J x (T + 1)."""
+    """Value of each if it is complete at a slot, J x (T + 1), money."""
 
 
 @dataclass(frozen=True)
@@ -94,26 +94,29 @@ class Ground:
         """Return what a job still holds."""
         return [p for p in job.held if p.end > self.book.now]
 
-    @cached_property
-    def promised(self) -> Rows:
-        """The machines that the jobs still hold, in as many slots as they hold them."""
-        rows, now = self._empty(len(self.jobs)), self.book.now
-        for j, job in enumerate(self.jobs):
+    def rows(self, jobs: Sequence[Job], bids: Sequence[Bid]) -> Rows:
+        """Return the rows of jobs, with the machines that they still hold in as many slots as they hold them, and then
+        those of bids, with the least work of each in the slots of its shortest run."""
+        count, now = len(jobs) + len(bids), self.book.now
+        length, first, due = np.zeros((3, count), np.int64)
+        rows = Rows(np.zeros((count, len(self.capacity))), length, first, due, np.empty((count, self.slots + 1)))
+        for j, job in enumerate(jobs):
             held = self.ahead(job)
             begins, ends = min(max(p.start, now) for p in held), max(p.end for p in held)
-            length = rows.length[j] = ends - begins
+            length[j] = ends - begins
             for p in held:
-                share = p.count * (p.end - max(p.start, now)) / length
+                share = p.count * (p.end - max(p.start, now)) / (ends - begins)
                 rows.demand[j] += share * np.array(p.machine(self.book.inventory).demand)
             # A job that is late already has to be no later than it is planned, as in `promises.breaks`.
-            rows.due[j] = max(1, max(job.due or 0, job.completion or ends) - now)
+            due[j] = max(1, max(job.due or 0, job.completion or ends) - now)
             rows.value[j] = self.values(job.bid)
+        known = self._known
+        for j, bid in enumerate(bids, len(jobs)):
+            need = known.of(bid, self.book.ledger, self.capacity)
+            rows.demand[j] = need.demand
+            length[j], first[j] = min(need.length, self.slots + 1), min(self.slots, self.first(bid))
+            rows.value[j] = need.values(bid, now - bid.arrival, self.slots)
         return rows
-
-    @cached_property
-    def nothing(self) -> Rows:
-        """No job or bid."""
-        return self._empty(0)
 
     def values(self, bid: Bid) -> Floats:
         """Return the bid's value at completion in each slot from now on, T + 1 numbers, money."""
@@ -129,7 +132,7 @@ class Ground:
         return max(0, bid.arrival + min(bid.delay, default=0) - self.book.now)
 
     def is_enough(self, bid: Bid, completion: int) -> bool:
-        """Return whether a completion in this slot is worth the bid's machines, as in `asked`."""
+        """Return whether a completion in this slot is worth the bid's machines, as in contests."""
         value = self.values(bid)
         return bool(0.0 < value[completion - self.book.now] >= LEAST_SHARE * value[min(self.slots, self.soonest(bid))])
 
@@ -141,29 +144,6 @@ class Ground:
         if not isinstance(known, Needs) or known.inventory is not ledger.inventory or known.closed != closed:
             known = ledger.derived["contest"] = Needs(ledger.inventory, closed)
         return known
-
-    def asked(self, bids: Sequence[Bid]) -> Rows:
-        """Return the least work of each bid, in the slots of its shortest run, and its value at each completion."""
-        rows = self._empty(len(bids))
-        if not bids:
-            return rows
-        known = self._known
-        asked = [known.of(bid, self.book.ledger, self.capacity) for bid in bids]
-        rows.demand[:] = [one.demand for one in asked]
-        rows.length[:] = np.minimum([one.length for one in asked], self.slots + 1)
-        rows.first[:] = np.minimum(self.slots, [self.first(bid) for bid in bids])
-        for row, bid, one in zip(rows.value, bids, asked, strict=True):
-            row[:] = one.values(bid, self.book.now - bid.arrival, self.slots)
-        earliest = np.minimum(self.slots, rows.first + rows.length)
-        least = LEAST_SHARE * rows.value[np.arange(len(asked)), earliest]
-        counts = rows.value >= least[:, np.newaxis]
-        counts[rows.length > self.slots] = False
-        np.multiply(rows.value, counts, out=rows.value)
-        return rows
-
-    def _empty(self, count: int) -> Rows:
-        length, first, due = np.zeros((3, count), np.int64)
-        return Rows(np.zeros((count, len(self.capacity))), length, first, due, np.zeros((count, self.slots + 1)))
 
 
 def ground_of(book: Book, jobs: Sequence[Job]) -> Ground:

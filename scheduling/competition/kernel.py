@@ -109,18 +109,24 @@ def improve(order: Ints, moves: Ints, cells: Cells, entries: Entries, rough: Rou
     kept = _nothing_kept(len(order), cells)
     best = _plan(order, 0, cells, entries, rough, kept)
     other = order.copy()
+    # Few jobs have few moves, which are drawn again and again: one that did not help does not until the order changes.
+    tried, changes = np.zeros((len(order), len(order)), np.int64), 1
     for k in range(len(moves)):
         needed = BROKEN if best == BROKEN else best + LEAST_GAIN * best
         if rough.effort[0] <= 0 or kept.hope[0] <= needed:
             break
         a, b = moves[k, 0], moves[k, 1]
         place = min(a, b)
-        if a == b or place >= kept.known[0]:
-            continue  # the same plan, or one that breaks the same promise
+        if a == b or place >= kept.known[0] or tried[a, b] == changes:
+            continue  # the same plan, or one that breaks the same promise, or one that was made already
+        tried[a, b] = changes
+        if abs(a - b) == 1:
+            tried[b, a] = changes
         _move(order, a, b, other)
         if _total(other, place, max(a, b) + 1, needed, cells, entries, rough, kept) > needed:
             order[:] = other
             best = _plan(order, place, cells, entries, rough, kept)
+            changes += 1
     return best
 
 
@@ -159,6 +165,23 @@ def best_of(orders: Ints, cells: Cells, entries: Entries, rough: Rough) -> int:
         if found > most:
             most, row = found, i
     return row
+
+
+@kernel
+def discount(value: Floats, least: Floats, factor: Floats) -> Ints:
+    """Multiply each value of each row by the factor of its slot, in place, and those below the row's least by 0.
+
+    Return the last slot before the first one without value, J; 0 if there is none.
+    """
+    last = np.zeros(len(value), np.int64)
+    for j in range(len(value)):
+        slots = 0
+        for t in range(value.shape[1]):
+            value[j, t] = value[j, t] * factor[t] if value[j, t] >= least[j] else 0.0
+            if slots == t and value[j, t] > 0.0:
+                slots += 1
+        last[j] = max(0, slots - 1)
+    return last
 
 
 @borrowing
@@ -372,3 +395,4 @@ def warm_up() -> None:
     improve(order, moves, cells, entries, rough)
     best_place(order[:0], 0, whole, cells, entries, rough)
     best_of(np.zeros((1, 1), np.int64), cells, entries, rough)
+    discount(np.ones((1, 2)), one, np.ones(2))

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from scheduling.competition.contest import lasts
-from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, improve
-from scheduling.model.types import Ints
+from scheduling.competition.kernel import BROKEN, NEVER, Cells, Entries, Rough, best_of, best_place, discount, improve
+from scheduling.model.types import Floats, Ints
 from tests.draws import fresh, rounds
 from tests.scheduling.twins.competition import Entry, improved, rough, totals
 
@@ -56,6 +55,12 @@ def compiled(entries: list[Entry], capacity: list[int]) -> tuple[Entries, Rough,
     free, steady = np.zeros((2, len(WIDTHS), resources))
     scratch = Rough(free, steady, np.zeros(len(WIDTHS), np.int64), ends, begins, np.array([1 << 40]))
     return arrays, scratch, Cells(np.outer(width, capacity).astype(float), begin, width)
+
+
+def lasts(value: Floats) -> Ints:
+    """Return the last slot at which each job is worth something; 0 if it never is."""
+    found: Ints = np.maximum(0, np.cumprod(value > 0.0, axis=1).sum(axis=1) - 1)
+    return found
 
 
 def known(numbers: Ints) -> dict[int, int]:
@@ -162,3 +167,31 @@ def test_a_search_ends_when_its_effort_is_used_up() -> None:
     scratch.effort[0] = 1
     improve(order, rng.integers(0, 6, (50, 2)), cells, arrays, scratch)
     assert order.tolist() == before.tolist()
+
+
+def test_a_move_that_did_not_help_is_not_tried_again() -> None:
+    rng, seed = fresh()
+    for case in range(rounds(20)):
+        entries, capacity = drawn(rng, 6)
+        arrays, scratch, cells = compiled(entries, capacity)
+        moves = rng.integers(0, 6, (40, 2))
+        order = np.arange(6)
+        while improve(order, moves, cells, arrays, scratch) != improve(order, moves, cells, arrays, scratch):
+            pass  # until no move helps
+        used = []
+        for repeated in (moves, np.concatenate([moves, moves, moves])):
+            before = int(scratch.effort[0])
+            improve(order, repeated, cells, arrays, scratch)
+            used.append(before - int(scratch.effort[0]))
+        assert used[0] == used[1], (seed, case)
+
+
+def test_values_are_discounted_and_those_below_the_least_are_left_out() -> None:
+    rng, seed = fresh()
+    for case in range(rounds(20)):
+        value = -np.sort(-np.maximum(0.0, rng.normal(3.0, 3.0, (5, 12))), axis=1)
+        least, factor = rng.uniform(0.0, 4.0, 5), np.linspace(1.0, rng.uniform(0.0, 1.0), 12)
+        expected = np.where(value >= least[:, np.newaxis], value * factor, 0.0)
+        last = discount(value, least, factor)
+        assert (value == expected).all(), (seed, case)
+        assert last.tolist() == lasts(expected).tolist(), (seed, case)
