@@ -85,9 +85,7 @@ class Ground:
         free = np.tile(self.capacity, (self.slots, 1))
         for p in (p for job in book.jobs if job.bid.id not in mine for p in self.ahead(job)):
             if p.server not in book.ledger.closed:
-                free[max(p.start - book.now, 0) : p.end - book.now] -= p.count * np.array(
-                    p.machine(book.inventory).demand
-                )
+                free[max(p.start - book.now, 0) : p.end - book.now] -= p.units(book.inventory)
         return np.maximum(0.0, free)
 
     def ahead(self, job: Job) -> list[Placement]:
@@ -102,11 +100,11 @@ class Ground:
         rows = Rows(np.zeros((count, len(self.capacity))), length, first, due, np.empty((count, self.slots + 1)))
         for j, job in enumerate(jobs):
             held = self.ahead(job)
-            begins, ends = min(max(p.start, now) for p in held), max(p.end for p in held)
+            begins, ends = max(now, min(p.start for p in held)), max(p.end for p in held)
             length[j] = ends - begins
             for p in held:
                 share = p.count * (p.end - max(p.start, now)) / (ends - begins)
-                rows.demand[j] += share * np.array(p.machine(self.book.inventory).demand)
+                rows.demand[j] += share * p.demand(self.book.inventory)
             # A job that is late already has to be no later than it is planned, as in `promises.breaks`.
             due[j] = max(1, max(job.due or 0, job.completion or ends) - now)
             rows.value[j] = self.values(job.bid)

@@ -37,11 +37,14 @@ class Placement:
         """Return the machine type that this placement holds."""
         return (inventory.workers if self.role is Role.WORKER else inventory.parameter_servers)[self.type]
 
+    def demand(self, inventory: Inventory) -> Ints:
+        """Return the units of each resource that one of these machines takes, R numbers."""
+        demand: Ints = (inventory.worker_demand if self.role is Role.WORKER else inventory.ps_demand)[self.type]
+        return demand
+
     def units(self, inventory: Inventory) -> Ints:
         """Return the units of each resource that these machines take, R numbers."""
-        demand = inventory.worker_demand if self.role is Role.WORKER else inventory.ps_demand
-        units: Ints = self.count * demand[self.type]
-        return units
+        return self.count * self.demand(inventory)
 
     def until(self, slot: int) -> "Placement":
         """Return the part before `slot`; the placement has to start before `slot`."""
