@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -22,6 +23,9 @@ LEAST_KEY: Final = 50
 MOST: Final = 10**9
 """The largest number that a variable may have."""
 ENGINES: Final = ("django.db.backends.sqlite3", "django.db.backends.postgresql")
+HOST: Final = r"\*|\.?[^\s/:*]+|\[[0-9a-fA-F:.]+\]"
+"""A host name as Django compares it; one that begins with a point is also of all names below it."""
+IN_MEMORY: Final = "sqlite://:memory:"
 RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a rate such as 300/second"
 
 wrong: list[str] = []
@@ -72,6 +76,28 @@ def several(name: str, default: str = "", *, pattern: str = ".+", expected: str 
     return [one for one in found if one]
 
 
+def networks(name: str) -> list[str]:
+    """Return a variable's addresses or networks, separated by commas."""
+    found = several(name)
+    for one in found:
+        try:
+            ip_network(one)
+        except ValueError as error:
+            wrong.append(f"{name}: expected addresses or networks, separated by commas, got {one!r}: {error}")
+    return found
+
+
+def has_traces() -> bool:
+    """Return whether spans are sent to a receiver, and check the variables that OpenTelemetry itself reads."""
+    prefix = "OTEL_EXPORTER_OTLP_"
+    address = r"https?://[^/\s]+\S*", "an address such as http://collector.example.org:4318"
+    found = [matching(f"{prefix}{name}", "", *address) for name in ("ENDPOINT", "TRACES_ENDPOINT")]
+    samplers = "(parentbased_)?(always_on|always_off|traceidratio)"
+    matching("OTEL_TRACES_SAMPLER", "", samplers, "a sampler such as parentbased_traceidratio")
+    matching("OTEL_TRACES_SAMPLER_ARG", "", r"0?\.[0-9]+|[01](\.0*)?", "a number from 0 to 1")
+    return any(found)
+
+
 def email_server(url: str) -> SplitResult:
     """Return the parts of the address of the e-mail server, which are empty without one."""
     try:
@@ -95,34 +121,64 @@ def database(url: str) -> DBConfig:
         found = dj_database_url.parse(url, conn_max_age=0)
     except ValueError:
         found = None
-    if found is not None and found["ENGINE"] in ENGINES:
+    # Without a name it would be a database in memory, of which each process has its own: tests ask for it by name.
+    is_named = found is not None and (url == IN_MEMORY or found["NAME"] not in ("", ":memory:"))
+    if found is not None and found["ENGINE"] in ENGINES and is_named:
         return found
     # Its password is not shown.
     expected = "expected sqlite:///file or postgres://user:password@host:port/name"
     wrong.append(f"DATABASE_URL: {expected}, got another address")
-    return dj_database_url.parse("sqlite://:memory:")
+    return dj_database_url.parse(IN_MEMORY)
 
 
 def secret(name: str, default: str = "") -> str:
-    """Return the value of an environment variable, or of the file that the variable `<name>_FILE` names.
-
-    Raises
-    ------
-    ImproperlyConfigured
-        If both are set, or the file cannot be read or is empty.
-    """
+    """Return a variable's value, or that of the file that `<name>_FILE` names; the default if neither is set."""
     file = os.environ.get(f"{name}_FILE", "")
     if not file:
-        return os.environ.get(name, default)
+        return os.environ.get(name) or default
     if os.environ.get(name):
-        raise ImproperlyConfigured(f"{name}: expected a value or {name}_FILE, got both.")
+        wrong.append(f"{name}: expected a value or {name}_FILE, got both")
+        return default
     try:
         value = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ImproperlyConfigured(f"{name}_FILE: expected a file that can be read, got {file}: {error}.") from None
+        wrong.append(f"{name}_FILE: expected a file that can be read, got {file}: {error}")
+        return default
     if not value:
-        raise ImproperlyConfigured(f"{name}_FILE: expected a secret, got the empty file {file}.")
-    return value
+        wrong.append(f"{name}_FILE: expected a secret, got the empty file {file}")
+    return value or default
+
+
+def directory(name: str, default: Path, *, is_made: bool = False) -> Path:
+    """Return a variable's directory, absolute; the default if it is not set or empty. With `is_made` make it."""
+    path = Path(os.environ.get(name, "") or default).absolute()
+    try:
+        if is_made:
+            path.mkdir(parents=True, exist_ok=True)
+        elif path.exists() and not path.is_dir():
+            raise NotADirectoryError(f"{path} is no directory")
+    except OSError as error:
+        wrong.append(f"{name}: expected a directory that this user can make and write, got {path}: {error}")
+    return path
+
+
+def broker(url: str) -> str:
+    """Return the address of the broker, which is empty without one."""
+    try:
+        parts = urlsplit(url)
+        form = r"/\S+" if parts.scheme == "unix" else "(/([0-9]{1,9})?)?"
+        is_right = not url or (
+            parts.scheme in ("redis", "rediss", "unix")
+            and re.fullmatch(r"\S+://\S+", url) is not None
+            and re.fullmatch(form, parts.path) is not None
+            and parts.port != 0
+        )
+    except ValueError:  # a port that is no number
+        is_right = False
+    if not is_right:
+        # Its password is not shown.
+        wrong.append("REDIS_URL: expected redis://:password@host:port/number, got another address")
+    return url
 
 
 def own_key(file: Path) -> str:
@@ -189,6 +245,6 @@ def single_sign_on_problems(*, issuer: str, client: str, client_secret: str, has
 
 
 def refuse(found: Sequence[str]) -> None:
-    """Raise ImproperlyConfigured with all that was found, if there is anything."""
+    """Raise ImproperlyConfigured with all that was found, if there is anything; each problem is named once."""
     if found:
-        raise ImproperlyConfigured("; ".join(found) + ".")
+        raise ImproperlyConfigured("; ".join(dict.fromkeys(found)) + ".")

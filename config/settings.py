@@ -7,7 +7,6 @@ import os
 import re
 from datetime import timedelta
 from decimal import Decimal
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,11 +14,16 @@ from urllib.parse import unquote
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from config.environment import (
+    HOST,
     RATE,
+    broker,
     database,
+    directory,
     email_server,
     flag,
+    has_traces,
     matching,
+    networks,
     number,
     own_key,
     problems,
@@ -33,15 +37,17 @@ from config.environment import (
 from config.kernels import beside_sources
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VAR_DIR = Path(os.environ.get("SHADOWPRICE_VAR", BASE_DIR / "var"))
-VAR_DIR.mkdir(parents=True, exist_ok=True)
-EXECUTION_DIR = Path(os.environ.get("SHADOWPRICE_EXECUTION", VAR_DIR / "execution"))
+VAR_DIR = directory("SHADOWPRICE_VAR", BASE_DIR / "var", is_made=True)
+refuse(wrong)  # the others are files below it
+EXECUTION_DIR = directory("SHADOWPRICE_EXECUTION", VAR_DIR / "execution")
 """Directory of the files of jobs that run; the servers of a cluster must see it under the same path."""
 
 # All processes share one cache of compiled kernels: beside the sources or, where this user may not write there, in
 # VAR_DIR. The compiler, here and in child processes, reads the environment.
 if not beside_sources(BASE_DIR / "scheduling"):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(VAR_DIR / "kernels"))
+if os.environ.get("NUMBA_CACHE_DIR"):
+    directory("NUMBA_CACHE_DIR", VAR_DIR / "kernels", is_made=True)
 
 DEBUG = flag("SHADOWPRICE_DEBUG")
 PRODUCTION = flag("SHADOWPRICE_PRODUCTION")
@@ -50,38 +56,29 @@ SECRET_KEY = secret("SHADOWPRICE_SECRET_KEY")
 SECRET_KEY_FALLBACKS = [key for key in secret("SHADOWPRICE_SECRET_KEY_FALLBACKS").split(",") if key]
 """Earlier secret keys, newest first: what they have signed and encrypted is still read."""
 ALLOWED_HOSTS = several(
-    "SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]", pattern=r"\S+", expected="host names separated by commas"
+    "SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]", pattern=HOST, expected="host names, without http:// and port"
 )
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
 CSRF_TRUSTED_ORIGINS = several(
     "SHADOWPRICE_ORIGINS", pattern=r"https?://[^/\s]+", expected="addresses such as https://market.example.org"
 )
 
-PROXIES = several("SHADOWPRICE_PROXIES")
+PROXIES = networks("SHADOWPRICE_PROXIES")
 """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; none by default."""
-METRICS_ADDRESSES = several("SHADOWPRICE_METRICS_ADDRESSES")
+METRICS_ADDRESSES = networks("SHADOWPRICE_METRICS_ADDRESSES")
 """Addresses or networks that may read `/metrics` without a token; none by default."""
-WEBHOOK_NETWORKS = several("SHADOWPRICE_WEBHOOK_NETWORKS")
+WEBHOOK_NETWORKS = networks("SHADOWPRICE_WEBHOOK_NETWORKS")
 """Addresses or networks that webhooks may reach though they are not public, also without TLS; none by default."""
-for name, networks in (
-    ("SHADOWPRICE_PROXIES", PROXIES),
-    ("SHADOWPRICE_METRICS_ADDRESSES", METRICS_ADDRESSES),
-    ("SHADOWPRICE_WEBHOOK_NETWORKS", WEBHOOK_NETWORKS),
-):
-    for network in networks:
-        try:
-            ip_network(network)
-        except ValueError as error:
-            wrong.append(f"{name}: expected addresses or networks, separated by commas, got {network!r}: {error}")
 
 DATABASE = database(secret("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}"))
-REDIS_URL = secret("REDIS_URL")
-if not re.fullmatch(r"|(redis|rediss|unix)://\S+", REDIS_URL):
-    wrong.append("REDIS_URL: expected redis://:password@host:port/number, got another address")
+REDIS_URL = broker(secret("REDIS_URL"))
 EMBEDDED = not REDIS_URL
 """True when `manage.py serve` starts the worker itself and no broker is installed."""
-_ARCHIVES = os.environ.get("SHADOWPRICE_ARCHIVES") or (VAR_DIR / "archives" if EMBEDDED else None)
-ARCHIVE_DIR = None if _ARCHIVES is None else Path(_ARCHIVES)
+ARCHIVE_DIR = (
+    directory("SHADOWPRICE_ARCHIVES", VAR_DIR / "archives")
+    if EMBEDDED or os.environ.get("SHADOWPRICE_ARCHIVES")
+    else None
+)
 """Directory of the archives of markets. With a broker there is none by itself: that of a container would be lost."""
 HAS_OWN_KEY = bool(SECRET_KEY)
 IS_BEHIND_TLS = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
@@ -176,7 +173,7 @@ MIDDLEWARE = [
     "cluster.changes.name_actors",
     "axes.middleware.AxesMiddleware",
 ]
-TRACES = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{name}") for name in ("ENDPOINT", "TRACES_ENDPOINT"))
+TRACES = has_traces()
 """Whether spans are sent to a receiver; the names of OpenTelemetry's variables are those of all its programs."""
 if "OTEL_EXPORTER_OTLP_HEADERS_FILE" in os.environ:  # OpenTelemetry, here and in child processes, reads no file
     os.environ["OTEL_EXPORTER_OTLP_HEADERS"] = secret("OTEL_EXPORTER_OTLP_HEADERS")
@@ -252,7 +249,12 @@ EMAIL_HOST = EMAIL_SERVER.hostname or ""
 EMAIL_PORT = EMAIL_SERVER.port or {"smtps": 465, "smtp+tls": 587}.get(EMAIL_SERVER.scheme, 25)
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(EMAIL_SERVER.username or ""), unquote(EMAIL_SERVER.password or "")
 EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL_SERVER.scheme == "smtp+tls", EMAIL_SERVER.scheme == "smtps"
-DEFAULT_FROM_EMAIL = os.environ.get("SHADOWPRICE_EMAIL_FROM", "shadowprice@localhost")
+DEFAULT_FROM_EMAIL = matching(
+    "SHADOWPRICE_EMAIL_FROM",
+    "shadowprice@localhost",
+    r"[^\s@<>]+@[^\s@<>]+|[^<>\r\n]*<[^\s@<>]+@[^\s@<>]+>",
+    "an address such as market@example.org",
+)
 CREDIT_PRICE_TEXT = matching(
     "SHADOWPRICE_CREDIT_PRICE",
     "",
@@ -379,9 +381,8 @@ CONNECTIONS_OF_ONE_ADDRESS = whole("SHADOWPRICE_CONNECTIONS_OF_ONE_ADDRESS", 400
 count. A process may have 1,024 files by default, and each connection is one.
 """
 
-METRICS_DIR = Path(os.environ.get("SHADOWPRICE_METRICS", VAR_DIR / "metrics"))
+METRICS_DIR = directory("SHADOWPRICE_METRICS", VAR_DIR / "metrics", is_made=True)
 """Directory in which the processes of this host count; None to count in the memory of each process."""
-METRICS_DIR.mkdir(parents=True, exist_ok=True)
 METRICS_TOKEN = secret("SHADOWPRICE_METRICS_TOKEN")
 LEAST_FREE_MB = number("SHADOWPRICE_LEAST_FREE_MB", 200.0, least=0)
 """Free space on a disk of this host below which `/readyz` reports the disk as full."""
