@@ -143,6 +143,7 @@ AREAS: Final = {
             "tests/cluster/test_lock_watch.py",
             "tests/auctions/test_queues.py",
             "tests/auctions/test_standing_bids.py",
+            "tests/auctions/test_standing_turns.py",
             "tests/auctions/test_early_completion.py",
         ),
         3,

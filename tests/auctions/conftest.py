@@ -24,6 +24,12 @@ def alice(db: None) -> User:
 
 
 @pytest.fixture
+def bob(db: None) -> User:
+    """Another bidder."""
+    return make_user("bob")
+
+
+@pytest.fixture
 def market(db: None) -> Market:
     """An open market of two edge servers and a cloud."""
     return make_market()

@@ -19,7 +19,7 @@ from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from tests.auctions.worlds import body, make_cluster, make_market, make_user, submit
+from tests.auctions.worlds import body, make_cluster, make_market, submit
 
 PROGRAM: Json = {"name": "train", "arguments": ["--seed", "7", ""], "steps": 400}
 
@@ -38,12 +38,6 @@ def running(market: Market, monkeypatch: pytest.MonkeyPatch) -> Market:
     """A market whose jobs are run."""
     monkeypatch.setattr(programs, "_checks", [train_only])
     return market
-
-
-@pytest.fixture
-def bob(db: None) -> User:
-    """Another bidder."""
-    return make_user("bob")
 
 
 def refused(cluster: Cluster, owner: User, program: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from auctions.models import ADMITTED, BidState, Market, Publication
 from auctions.readings import publications
 from auctions.readings.publications import LEAST_OWNERS, STANDING_SHARE, StandingPast
 from scheduling.policies.posted_price import CENT
-from tests.auctions.test_standing_bids import HORIZON, PRICES, decided, filled, freed, stands
+from tests.auctions.standing import HORIZON, decided, filled, freed, standing_market, stands
 from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_operator, make_user, set_time
 
 STOOD = int(RULE.longest * HORIZON)
@@ -23,8 +23,7 @@ STOOD = int(RULE.longest * HORIZON)
 
 @pytest.fixture
 def market(db: None) -> Market:
-    """One edge server of four units, and a cloud of eight."""
-    return make_market(make_cluster(servers=1, units=4, horizon=HORIZON), **PRICES)
+    return standing_market()
 
 
 def begin(market: Market, slot: int) -> None:
