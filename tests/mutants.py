@@ -104,6 +104,7 @@ AREAS: Final = {
         (
             "tests/scheduling/test_rigid_durations.py",
             "tests/scheduling/test_rigid.py",
+            "tests/scheduling/test_rigid_bounds.py",
             "tests/scheduling/test_ring.py",
             "tests/scheduling/test_rigid_compiled.py",
         ),
@@ -212,6 +213,7 @@ AREAS: Final = {
             "tests/frontend/test_operators.py",
             "tests/accounts/test_tokens.py",
             "tests/accounts/test_teams.py",
+            "tests/accounts/test_invitations.py",
             "tests/auctions/test_readings.py::test_bars_name_only_the_viewers_own_jobs",
             "tests/auctions/api/test_bids.py",
             "tests/auctions/api/test_servers.py",

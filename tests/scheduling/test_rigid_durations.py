@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scheduling.best_response.rigid.durations import durations
+from scheduling.best_response.rigid.kernel import smallest_problem
 from scheduling.model.bid import Architecture
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
@@ -34,3 +35,16 @@ def test_durations_are_those_of_the_formulas_in_fractions(ring: bool, fine: Frac
             rest = (reduce + apart) * Fraction(n - 1, n) if ring else bid.ps_time[p] + apart
             expected = min(SLOTS + 1, max(1, math.ceil(bid.work * (alone + rest) / n)))
             assert found[spread, w, p, n] == expected, f"seed {[seed, case]}"
+
+
+@pytest.mark.parametrize("reduce", [Fraction(10**17), Fraction(10**22 + 1, 10**13), Fraction(10**19 + 1, 10**10)])
+def test_durations_of_rings_too_large_for_machine_integers_are_still_exact(reduce: Fraction) -> None:
+    """A worker's own step is small: only what the others add is large."""
+    _, drawn = smallest_problem()
+    ring = replace(drawn, architecture=Architecture.RING, chunks=64, reduce_time=reduce, transfer_time=(Fraction(0),))
+    most, slots = 64, 2**20
+    found = durations(ring, most=most, slots=slots)
+    for n in range(1, most + 1):
+        time = ring.worker_time[0] + reduce * Fraction(n - 1, n)
+        expected = min(slots + 1, max(1, math.ceil(ring.work * time / n)))
+        assert found[:, 0, 0, n].tolist() == [expected, expected], n
