@@ -159,7 +159,10 @@ class QuoteOut(_DecisionOut):
     payoff = money("Value less payment; null if the payment is", null=True)
     arrival_slot, arrival_s, arrival_at = slot_times("slot", ARRIVAL)
     stands_until_slot, stands_until_s, stands_until_at = slot_times(
-        "stands_until", "Last slot in which it would be tried again; null if it would not stand", null=True
+        "stands_until",
+        "Last slot in which it would be tried again; null if it would not stand. Where bids compete also of a quote "
+        "that is admitted, since bids that stand may come first",
+        null=True,
     )
     standing_wait_slots = serializers.FloatField(
         source="standing_wait",

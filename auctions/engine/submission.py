@@ -48,7 +48,10 @@ class Quote:
     policy: Policy
     """The policy that decided it."""
     stands_until: int | None = None
-    """Last slot in which it would be tried again if it was submitted; None if it would not stand."""
+    """Last slot in which it would be tried again if it was submitted; None if it would not stand.
+
+    Where bids compete it may stand though the decision is an admission: other bids that stand may come first.
+    """
     standing_wait: float | None = None
     """Median time from arrival to admission of recent standing bids that may be published, slots; None if unknown."""
     standing_admitted_share: float | None = None
@@ -140,13 +143,14 @@ def quote(*, market: Market, body: Json, bidder: User | None = None) -> Quote:
     try:
         with shared.trial() as book:
             made = decide(book, core, owner=NOBODY, left=left)
-            stands_until = standing.last_slot(resolved, core, book, made.decision, rule_for(book.policy), left)
+            behind = _behind_others(made.decision) if book.policy.competes else made.decision
+            stands_until = standing.last_slot(resolved, core, book, behind, rule_for(book.policy), left)
     except PolicyFailed as failed:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
     words = _beside_sealed_bids(made.decision) if shared.policy.competes else made.decision.explanation
     if resolved.get("standing"):
-        words = f"{words} {unpayable(core, made.decision, shared.policy, left)}".rstrip()
+        words = f"{words} {unpayable(core, behind, shared.policy, left)}".rstrip()
     return Quote(
         decision=replace(made.decision, bid_id="quote", explanation=words),
         ledger_version=shared.version,
@@ -162,15 +166,22 @@ def _beside_sealed_bids(decision: Decision) -> str:
     """Return a quote's decision in words where bids compete: those that stand are sealed, and quotes are free."""
     if decision.admitted:
         return (
-            f"If no bid that stands comes first, it starts now and is complete by slot {decision.due}. It then pays "
+            f"If no bid that stands comes first, it is admitted now and complete by slot {decision.due}. It then pays "
             "what this takes from the bids that stand, less than what it is worth."
         )
     if decision.reason is Reason.NO_ROOM:
         return (
-            "It would not start now: jobs with a promise need the machines. If it stands, it competes when machines "
-            "are freed."
+            "It would not be admitted now: jobs with a promise need the machines. If it stands, it competes when "
+            "machines are freed."
         )
     return decision.explanation
+
+
+def _behind_others(decision: Decision) -> Decision:
+    """Return the rejection that comes instead of an admission if bids that stand come first."""
+    if not decision.admitted:
+        return decision
+    return Decision.reject(decision.bid_id, Reason.NO_ROOM, "", slot=decision.slot, density=())
 
 
 def _team_needed(cluster: Cluster) -> str:

@@ -40,12 +40,18 @@ def test_a_quote_leaves_bids_that_stand_out_and_says_so(db: None) -> None:
     client.force_login(make_user("alice"))
     answer = client.post("/api/v1/clusters/lab/quotes", body(5.0), content_type="application/json")
     assert answer.status_code == 200
-    assert answer.json()["explanation"].startswith("If no bid that stands comes first, it starts now and is complete")
+    assert answer.json()["explanation"].startswith("If no bid that stands comes first, it is admitted now and complete")
     assert (answer.json()["payment"], answer.json()["payoff"]) == (None, None)
     form = {"model": "ResNet-50", "epochs": "2", "form": "constant", "value": "40", "architecture": "ps"}
     answer = client.post("/markets/lab/quote/", form)
     assert "what this takes from bids that stand" in answer.text
     assert "Payoff" not in answer.text
+    assert "May be admitted" in answer.text
+    assert "it stands and is tried again" not in answer.text
+    assert (
+        "If other bids come first, it stands and is tried again"
+        in client.post("/markets/lab/quote/", form | {"standing": "on"}).text
+    )
     assert [trace["name"] for trace in answer.json()["figure"]["data"]] == ["value if complete then", "value"]
 
 
