@@ -1,5 +1,7 @@
 """Numbers of workers and parameter servers that a job holds in each slot."""
 
+from typing import Final
+
 from auctions.readings.types import Machines
 from frontend.figures.base import (
     BLUE,
@@ -14,6 +16,9 @@ from frontend.figures.base import (
     with_legend,
 )
 from frontend.figures.timeline import TimeLine
+
+MARGIN_SLOTS: Final = 3
+"""Slots shown on both sides of what one job holds."""
 
 
 def figure(counts: Machines, line: TimeLine, *, now: int, key: str = "machines") -> Drawing:
@@ -37,7 +42,9 @@ def figure(counts: Machines, line: TimeLine, *, now: int, key: str = "machines")
         for name, numbers, colour, dash in series
         if numbers.any()
     ]
-    axes = {"xaxis": time_axis(line), "yaxis": axis_from_0("machines")}
+    # A mark of now far away would leave the job a sliver.
+    shown = [line.date(counts.start - MARGIN_SLOTS), line.date(counts.start + slots + MARGIN_SLOTS)]
+    axes = {"xaxis": time_axis(line, range=shown), "yaxis": axis_from_0("machines")}
     drawn = with_legend(height=260, key=key, **axes, **now_mark(line, now))
     return Drawing(data, drawn)
 

@@ -35,9 +35,6 @@ from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import CENT
 from scheduling.registry import POLICIES
 
-MARGIN_SLOTS = 3
-"""Slots drawn on both sides of a job."""
-
 
 @market_view
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
@@ -93,7 +90,7 @@ def _schedule(market: Market, bid: Bid) -> Drawing:
     window = (bid.arrival_slot, bid.arrival_slot + 24)
     if spans:
         first, last = floor(min(s.start for s in spans)), ceil(max(s.end for s in spans))
-        window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
+        window = (first - counts.MARGIN_SLOTS, last + counts.MARGIN_SLOTS)
     return gantt.figure(spans, timeline_of(market), now=market_snapshot(market).moment.now, window=window)
 
 

@@ -239,6 +239,13 @@ def test_machines_are_steps_by_role_and_a_table_by_slot() -> None:
     assert rows == [(3, LINE.date(3), 2, 1), (4, LINE.date(4), 0, 0), (5, LINE.date(5), 5, 3)]
 
 
+@pytest.mark.parametrize("now", [0, 4, 1000])
+def test_the_machines_of_a_job_fill_the_chart_however_long_ago_it_ran(now: int) -> None:
+    counts = Machines(start=10, workers=np.array([2, 0, 5]), num_ps=np.array([1, 0, 3]))
+    shown = machines.figure(counts, LINE, now=now).layout["xaxis"]["range"]
+    assert shown == [LINE.date(10 - machines.MARGIN_SLOTS), LINE.date(13 + machines.MARGIN_SLOTS)]
+
+
 def test_a_ring_has_no_line_of_parameter_servers() -> None:
     counts = Machines(start=0, workers=np.array([2]), num_ps=np.array([0]))
     assert [trace["name"] for trace in machines.figure(counts, LINE, now=0).data] == ["workers"]
