@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.mutants import AREAS, mutants_of
+from tests.mutants.areas import AREAS
+from tests.mutants.changes import mutants_of
 from tests.processes import ROOT
 
 

@@ -50,7 +50,7 @@ WORDS: Final = (
         allowed=(
             *("scheduling/split_learning/plan.py", "studies/models.py"),
             "tests/scheduling/twins/documents/split_learning.py",
-            *("tests/scheduling/worlds.py", "tests/mutants.py"),
+            *("tests/scheduling/worlds.py", "tests/mutants/workshop.py"),
             "tests/web/test_writing.py",
         ),
     ),

@@ -49,7 +49,7 @@ from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import METHODS, document, operations
 from tests.auctions.worlds import make_market, make_operator, make_user, submit
 from tests.execution.rows import KEY, make_training
-from tests.frontend.sealed import patterns
+from tests.frontend.sealed_bids.addresses import patterns
 from tests.rest import nobody_asked_before
 from tests.rows import taken_back
 from tests.studies.plans.here import compute_here, ran

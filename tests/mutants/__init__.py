@@ -1,0 +1,1 @@
+"""The mutation check: `python -m tests.mutants`."""
