@@ -33,7 +33,6 @@ PERMISSIONS: Final = frozenset({"cluster.change_cluster"})
 """Names of permissions, which look like names of modules."""
 OUTSIDE: Final = frozenset({"CI", "DJANGO_SETTINGS_MODULE", "PATH", "PROMETHEUS_MULTIPROC_DIR", "PYTEST_CURRENT_TEST"})
 """Environment variables between this project, the system and a library, which nobody sets for this project."""
-OF_TESTS: Final = ("tests/", "Makefile")
 
 
 def sources() -> list[Path]:

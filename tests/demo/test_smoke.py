@@ -1,6 +1,5 @@
 """The smoke test: a bid of a market of its own, and an error if it is not decided."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from django.test import Client
 from auctions.engine import decision_queue
 from auctions.models import Bid, Market
 from demo import client
-
-Post = Callable[[str, Any, dict[str, str]], Any]
 
 
 @pytest.fixture

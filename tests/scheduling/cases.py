@@ -28,8 +28,6 @@ weighted_cases = partial(files, "cases/weighted_completion/*.json")
 preemptive_cases = partial(files, "cases/preemptive/*.json")
 """Parameters: instances of preemptive edge-cloud scheduling."""
 
-each_convention = pytest.mark.parametrize(("window", "start"), CONVENTIONS)
-
 
 def load(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())

@@ -16,7 +16,6 @@ from tests.rest import charlie, client_of, nobody_asked_before
 
 __all__ = ["charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
 BASE = "/api/v1/clusters/lab"
-Caller = Callable[..., Any]
 METHODS = ("get", "post", "put", "patch", "delete")
 
 

@@ -15,7 +15,6 @@ Usage = frozenset[tuple[Cell, Fraction]]
 """Units in use in each cell that has any."""
 Counts = tuple[int, ...]
 """Worker-slots or chunks by slot, or machines by server."""
-BANDWIDTH = {"worker": "worker_bw_mbps", "ps": "ps_bw_mbps"}
 POOLS = ("worker", "ps")
 
 
