@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from frontend.urls import urlpatterns
 from tests.architecture.test_papers import tracked
 from tests.processes import ROOT
 
@@ -97,6 +98,14 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         seen.add(page)
         waiting += [(page.parent / target.partition("#")[0]).resolve() for target in links(page) if target[0] != "#"]
     assert {path for path in DOCUMENTS if (ROOT / "docs") in path.parents} <= seen
+
+
+def test_the_list_of_pages_names_every_file_that_they_offer() -> None:
+    listed = (ROOT / "docs/users/pages.md").read_text()
+    offered = {str(one.pattern).rsplit("/", 1)[-1] for one in urlpatterns}
+    files = {name for name in offered if name.endswith((".csv", ".txt")) and "<" not in name}
+    assert "holdings.csv" in files
+    assert [name for name in sorted(files) if name not in listed] == []
 
 
 def test_a_missing_file_and_a_missing_anchor_are_found() -> None:
