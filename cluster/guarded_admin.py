@@ -21,7 +21,8 @@ class GuardedForm(forms.ModelForm):  # type: ignore[type-arg]
     refused: tuple[str, ...] = ()
 
     def clean(self) -> dict[str, Any]:
-        """Add the guards' messages."""
+        """Add the guards' messages, and let rows that have to be unique be checked."""
+        super().clean()
         for problem in self.refused:
             self.add_error(None, problem)
         return self.cleaned_data

@@ -44,6 +44,7 @@ class ExecutionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         """Check fields against others, and against what runs."""
+        super().clean()
         data = self.cleaned_data
         for field, problem in self._wrong(data):
             self.add_error(field, problem)

@@ -122,6 +122,17 @@ def test_a_nonsense_cluster_is_refused_in_words(operator: Client, field: str, va
     assert not Cluster.objects.exists()
 
 
+def test_a_name_that_is_taken_is_an_error_of_its_field(operator: Client, lab: Cluster) -> None:
+    answer = operator.post(url("cluster", "add"), cluster_form(name="lab"))
+    assert answer.context["adminform"].errors == {"name": ["Cluster with this Name already exists."]}
+    server = lab.servers.all()[0]
+    entries = server_form(server, 2, cluster=lab.pk) | {"capacities-INITIAL_FORMS": 0}
+    entries = {key: value for key, value in entries.items() if not key.endswith(("-id", "-server"))}
+    answer = operator.post(url("server", "add"), entries)
+    assert answer.context["adminform"].errors == {"__all__": ["Server with this Cluster and Name already exists."]}
+    assert (Cluster.objects.count(), Server.objects.filter(name=server.name).count()) == (1, 1)
+
+
 @pytest.mark.parametrize("delay", ["nan", "inf", "-1", "1e300"])
 def test_a_nonsense_delay_is_refused(operator: Client, lab: Cluster, delay: str) -> None:
     server = lab.servers.all()[0]
