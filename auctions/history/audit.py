@@ -94,7 +94,7 @@ class Finding:
 
 
 def audit_market(market: Market, progress: Progress | None = None) -> tuple[Finding, ...]:
-    """Run every check. Nothing should write to the market meanwhile, because each check reads rows on its own.
+    """Run every check. If the market may decide meanwhile, run it in a `read_transaction`: each check reads on its own.
 
     The events are read once, page by page, and replayed; `progress` is called after each page.
     """
@@ -104,7 +104,7 @@ def audit_market(market: Market, progress: Progress | None = None) -> tuple[Find
 
 
 def audit_teams() -> tuple[Finding, ...]:
-    """Run every check of the credits of teams. Nothing should be decided or granted meanwhile."""
+    """Run every check of the credits of teams; in a `read_transaction` if bids may be decided meanwhile."""
     return tuple(Finding(check=name, rows=tuple(check())) for name, check in CHECKS_OF_TEAMS.items())
 
 

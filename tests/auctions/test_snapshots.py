@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import dj_database_url
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import DatabaseError, connections, transaction
 from django.db.utils import load_backend
 from django.test import Client
@@ -292,6 +294,34 @@ def test_a_reading_is_of_one_version_whatever_is_committed_between_its_queries(
 @pytest.mark.services
 def test_a_reading_on_postgres_is_of_one_version(postgres: Databases) -> None:
     assert_of_one_version(postgres, "queues", "of another process")
+
+
+def test_an_audit_finds_nothing_in_a_market_that_decides_meanwhile(sqlite: Databases) -> None:
+    world = World.of("an auction")
+
+    def go_on() -> None:
+        with sqlite.as_another():
+            world.decide()
+            world.slot()
+
+    for number in range(4, 60, 11):
+        with sqlite.disturbed(go_on, before_query=number) as taken:
+            call_command("audit", "--market", "lab", stdout=StringIO())
+        assert taken
+
+
+@pytest.mark.services
+def test_an_audit_on_postgres_finds_nothing_in_a_market_that_decides_meanwhile(postgres: Databases) -> None:
+    world = World.of("an auction")
+
+    def go_on() -> None:
+        with postgres.as_another():
+            world.decide()
+            world.slot()
+
+    with postgres.disturbed(go_on, before_query=20) as taken:
+        call_command("audit", "--market", "lab", stdout=StringIO())
+    assert taken
 
 
 def test_a_reader_takes_no_lock_and_sees_nothing_new(sqlite: Databases) -> None:

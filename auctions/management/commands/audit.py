@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from auctions.history.audit import Finding, audit_market, audit_teams
 from auctions.models import Market
+from cluster.read_transaction import read_transaction
 
 TEAMS: Final = "credits of teams"
 """Name under which the checks of teams are reported; no cluster is called so."""
@@ -44,7 +45,8 @@ class Command(BaseCommand):
         if options["market"] is None:
             audits.append((TEAMS, audit_teams))
         for name, audit in audits:
-            found = audit()
+            with read_transaction():  # the market may decide meanwhile
+                found = audit()
             failed += sum(not finding.passed for finding in found)
             if options["json"]:
                 document[name] = {finding.check: list(finding.rows) for finding in found}
