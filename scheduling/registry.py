@@ -1,4 +1,4 @@
-"""The one list of policies. A new policy is one module and one line here."""
+"""The one list of policies. `docs/developers/add-a-policy.md` says what a new one needs."""
 
 from collections.abc import Mapping
 from typing import Any
