@@ -1,10 +1,14 @@
 """What the repository says about itself: commands that exist, pins without addresses, words that stay out."""
 
+import ast
 import os
 import re
 import subprocess
+import sys
 import tomllib
+from collections.abc import Iterator
 from fnmatch import fnmatch
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -78,6 +82,34 @@ def test_every_dependency_is_argued_for_and_no_other() -> None:
         *(name for extra in PROJECT["optional-dependencies"].values() for name in extra),
     ]
     assert argued == {canonical(requirement) for requirement in wanted}
+
+
+@pytest.mark.thorough
+def test_every_package_that_is_imported_is_a_dependency_or_a_part_of_one() -> None:
+    """A package that only another one brings may be gone with the next version of that one."""
+    distributions = packages_distributions()
+    parts = {"asgiref", "kombu"}  # of Django and of Celery
+    to_run = {canonical(one) for one in PROJECT["dependencies"]}
+    optional = {extra: {canonical(one) for one in names} for extra, names in PROJECT["optional-dependencies"].items()}
+    missing = set()
+    for path in (path for path in tracked() if path.suffix == ".py"):
+        room = path.relative_to(ROOT).parts[0]
+        allowed = to_run | optional["traces"] | (optional["dev"] if room in ("tests", "benchmarks") else set())
+        for name in set(imported(path)) - set(sys.stdlib_module_names) - parts:
+            brought_by = {canonical(one) for one in distributions.get(name, ())}
+            if brought_by and not brought_by & allowed:
+                missing.add((room, name))
+    assert not missing
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Top-level names that a module imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name.partition(".")[0] for one in names)
+            case ast.ImportFrom(module=str() as module, level=0):
+                yield module.partition(".")[0]
 
 
 @pytest.mark.thorough
