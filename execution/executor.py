@@ -131,7 +131,8 @@ class Executor:
         ready = self._for_each(execution, ready, lambda work: self._observe(work, seen, time_))
         ready = self._read_progress(execution, ready)
         jobs: dict[int, Job] = {}
-        ready = self._for_each(execution, ready, lambda work: jobs.update(_by_name(work.job(_of(wanted, work), seen))))
+        job = partial(Work.job, seen=seen, switched_off=not execution.is_on)
+        ready = self._for_each(execution, ready, lambda work: jobs.update(_by_name(job(work, _of(wanted, work)))))
         steps = next_steps_of(
             jobs.values(),
             now=time_.now_s,

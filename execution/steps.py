@@ -89,6 +89,8 @@ class Job:
     over: bool = False
     cancelled: bool = False
     """Whether its bid was cancelled or failed."""
+    switched_off: bool = False
+    """Whether its cluster runs no jobs any more."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,8 @@ def ending_of(job: Job, live: Live, *, now: float, grace_s: float) -> Ending | N
         return Ending.FINISHED
     if job.over or job.cancelled:
         return Ending.CANCELLED
+    if job.switched_off:
+        return Ending.SWITCHED_OFF
     if job.wanted is None:
         return Ending.PROMISE_OVER
     if job.wanted.allocation != live.allocation:

@@ -37,7 +37,7 @@ class Work:
     generation: Generation | None
     processes: list[Process]
 
-    def job(self, wanted: Wanted | None, seen: Mapping[str, Seen]) -> Job:
+    def job(self, wanted: Wanted | None, seen: Mapping[str, Seen], *, switched_off: bool) -> Job:
         """Return it as `next_steps` compares it with what is wanted."""
         return Job(
             name=self.training.pk,
@@ -46,6 +46,7 @@ class Work:
             wait_until=self.training.wait_until,
             over=self.training.state in OVER,
             cancelled=self.training.bid.state in (BidState.CANCELLED, BidState.FAILED),
+            switched_off=switched_off,
         )
 
     def occupied(self, seen: Mapping[str, Seen]) -> Allocation:

@@ -183,11 +183,13 @@ def test_a_process_that_nobody_wants_is_killed(world: World) -> None:
 
 
 def test_switching_execution_off_stops_what_runs(world: World) -> None:
-    world.submit(epochs=8)
+    bid = world.submit(epochs=8)
     world.go(110)
     Execution.objects.update(is_on=False)
     world.go(10)
     assert world.engine.alive() == []
+    assert endings(world) == [Ending.SWITCHED_OFF]
+    assert world.training(bid).reason == "The cluster stopped executing"
 
 
 def test_a_server_that_cannot_be_reached_is_tried_again(world: World) -> None:
