@@ -10,6 +10,7 @@ from django.core.management import get_commands
 
 from frontend.urls import urlpatterns
 from tests.architecture.test_papers import tracked
+from tests.architecture.test_rooms import ROOMS
 from tests.processes import ROOT
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -112,3 +113,12 @@ def test_a_missing_file_and_a_missing_anchor_are_found() -> None:
     assert not known("scheduling/no_such_module.py")
     assert known("engine/decide.py")
     assert anchors(ROOT / "docs/README.md") >= {"the-documentation-by-reader"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_map_of_the_code_has_every_module_of_a_room_and_every_command(room: str) -> None:
+    text = (ROOT / "docs/developers/house.md").read_text()
+    named = {name for code in CODE.findall(text) for name in code.strip("/").split("/")}
+    top = {path.name for path in (ROOT / room).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    commands = {path.stem for path in (ROOT / room / "management/commands").glob("*.py")}
+    assert (top | commands) - named <= {"__init__.py", "__init__", "apps.py", "migrations"}

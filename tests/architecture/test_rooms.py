@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import ROOT
 
-ROOMS = ("config", "frontend", "studies", "execution", "auctions", "accounts", "web", "cluster", "scheduling")
+ROOMS = ("config", "frontend", "studies", "demo", "execution", "auctions", "accounts", "web", "cluster", "scheduling")
 WALL_TIME = {
     "timezone.now",
     "timezone.localtime",
