@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -79,6 +79,7 @@ def test_queues_of_an_earlier_slot_catch_up_with_their_book(name: str, parameter
 @each_queuer
 @quick
 @given(seed=seeds)
+@example(seed=1)  # many chunks for a small cloud, which few of the drawn worlds have
 def test_no_worker_does_two_things_at_once(name: str, parameters: Json, seed: int) -> None:
     drawn, _, going = run(make_policy(name, parameters), seed, until=6)
     cancel_some(going, seed)
