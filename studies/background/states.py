@@ -241,7 +241,7 @@ def cancel(table: JobTable[Row], pk: int) -> Row:
     return found
 
 
-def cancel_open(table: JobTable[Row], rows: "QuerySet[Row]") -> int:
+def cancel_open(rows: "QuerySet[Row]") -> int:
     """End all queued rows of these and ask the workers of the running ones to stop; returns the number of rows."""
     with transaction.atomic():
         # Lock first: a row that its worker releases between the two updates would be in neither.

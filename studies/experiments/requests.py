@@ -94,7 +94,7 @@ def cancel(experiment: Experiment) -> int:
     """
     with transaction.atomic():
         list(Experiment.objects.select_for_update().filter(pk=experiment.pk).values_list("pk"))
-        count = states.cancel_open(RUNS, experiment.runs.all())
+        count = states.cancel_open(experiment.runs.all())
     if count == 0:
         raise WrongState(f"All runs of experiment {experiment.pk} have ended; nothing is left to be cancelled.")
     return count
