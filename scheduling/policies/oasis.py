@@ -30,7 +30,7 @@ class Oasis(LearnedPricePolicy):
     """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
 
     `scheduling.pricing.price_function` computes the price from L, U and the units in use; `price_rule` chooses L and U.
-    docs/algorithms/oasis.md lists the deviations from the paper and their reasons, and how the defaults were chosen.
+    docs/algorithms/oasis.md lists the deviations from the paper and their reasons.
     """
 
     worker_reserve_factor: float = with_default("worker_reserve_factor", 2.0)

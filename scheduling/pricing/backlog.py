@@ -10,9 +10,7 @@ from scheduling.book.state import Book, Job
 from scheduling.model.utility import Utility
 
 DEFERRAL_FACTOR = 1.5
-"""Factor on the share of value left after one horizon; the product is the share of capacity that may be sold.
-
-Chosen with `Dps.target_utilisation` on four seeds that no published result uses (docs/algorithms/prices.md)."""
+"""Factor on the share of value left after one horizon; the product is the share of capacity that may be sold."""
 LATEST = 64
 """Number of most recently admitted jobs that the estimate uses; it bounds the computing time."""
 SOON = 8

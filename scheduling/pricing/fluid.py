@@ -189,8 +189,7 @@ def _level(book: Book) -> int | None:
     """Return the recent arrival rate in bids per slot, as a rounded logarithm; None if no bids arrived.
 
     The rate is measured over the last part of a horizon. If the book's history is shorter than that, it is measured
-    over
-    the time that the history covers.
+    over the time that the history covers.
     """
     part = max(1, (book.ledger.end - book.ledger.start) // NEAR)
     recent = int((book.slots >= book.now - part).sum())
