@@ -1,7 +1,5 @@
 """Numbers of workers and parameter servers that a job holds in each slot."""
 
-from typing import Final
-
 from auctions.readings.types import Machines
 from frontend.figures.base import (
     BLUE,
@@ -15,10 +13,7 @@ from frontend.figures.base import (
     time_axis,
     with_legend,
 )
-from frontend.figures.timeline import TimeLine
-
-MARGIN_SLOTS: Final = 3
-"""Slots shown on both sides of what one job holds."""
+from frontend.figures.timeline import MARGIN_SLOTS, TimeLine
 
 
 def figure(counts: Machines, line: TimeLine, *, now: int, key: str = "machines") -> Drawing:

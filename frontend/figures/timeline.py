@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
+
+MARGIN_SLOTS: Final = 3
+"""Slots shown on both sides of what one job holds."""
 
 
 @dataclass(frozen=True)

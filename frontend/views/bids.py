@@ -26,6 +26,7 @@ from frontend.access import action_view, market_named, market_view, timeline_of,
 from frontend.figures import gantt
 from frontend.figures import machines as counts
 from frontend.figures.base import Drawing, Table
+from frontend.figures.timeline import MARGIN_SLOTS
 from frontend.presenters import plans, queues, trainings
 from frontend.presenters.listing import listing
 from frontend.presenters.states import IN_LINE, LOOKS, WAITS, look_of
@@ -90,7 +91,7 @@ def _schedule(market: Market, bid: Bid) -> Drawing:
     window = (bid.arrival_slot, bid.arrival_slot + 24)
     if spans:
         first, last = floor(min(s.start for s in spans)), ceil(max(s.end for s in spans))
-        window = (first - counts.MARGIN_SLOTS, last + counts.MARGIN_SLOTS)
+        window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
     return gantt.figure(spans, timeline_of(market), now=market_snapshot(market).moment.now, window=window)
 
 
