@@ -1,4 +1,4 @@
-"""Check a plan against constraints (1) to (10) of the paper, without the code that makes plans."""
+"""Check a plan against constraints (1) to (9) and the makespan (10) of the paper, without the code that makes plans."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -330,7 +330,7 @@ def exact(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterat
 
     References
     ----------
-    Parallel split learning, Section III: the makespan problem with constraints (1) to (10).
+    Parallel split learning, Section IV: the makespan problem (10) with constraints (1) to (9).
 
     Examples
     --------

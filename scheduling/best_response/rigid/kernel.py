@@ -114,7 +114,7 @@ def best_response(
     ----------
     .. [1] R. Zhou et al., "DPS: Dynamic Pricing and Scheduling for Distributed Machine Learning Jobs in Edge-Cloud
        Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
-    .. [2] The weighted-completion paper, problems (13) and (21), eq. 14; its Algorithms 4 to 7 are not exact.
+    .. [2] The weighted-completion paper, problems (12) and (20), eq. 14; its Algorithms 4 to 7 are not exact.
 
     Examples
     --------

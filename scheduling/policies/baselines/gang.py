@@ -71,11 +71,11 @@ def ideal_gang(bid: Bid, inventory: Inventory, count: int) -> Gang | None:
 
 
 def fixed_gang(bid: Bid, inventory: Inventory, *, slots: int, seed: int) -> Gang | None:
-    """Return the gang that FIFO, AntMan and Tiresias run: N = min(D, a draw from 1 to 30) workers of the ideal types.
+    """Return the gang that FIFO, AntMan, Tiresias and RRH run, of the ideal types.
 
-    N is halved (rounded down) while N workers cannot complete the job on the empty cluster within `slots` slots;
-    None if one cannot either. The draw is numpy's `default_rng([seed, *id]).integers(1, 31)`, id being the UTF-8
-    bytes of the bid's id: it depends on nothing else.
+    It has N = min(D, a draw from 1 to 30) workers. N is halved (rounded down) while N workers cannot complete the job
+    on the empty cluster within `slots` slots; None if one cannot either. The draw is numpy's
+    `default_rng([seed, *id]).integers(1, 31)`, id being the UTF-8 bytes of the bid's id: it depends on nothing else.
     """
     rng = np.random.default_rng([seed, *bid.id.encode()])
     gang = ideal_gang(bid, inventory, min(bid.chunks, int(rng.integers(1, LARGEST_GANG + 1))))
