@@ -10,9 +10,9 @@ from auctions.engine import budgets
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import quote
 from auctions.models import Bid, BudgetKind, Event, Market
+from tests.auctions.competing import decided, make_market, running_for, states
 from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_the_same_policy_changes_nothing
-from tests.auctions.standing import pass_to
-from tests.auctions.test_competition import assert_sound, decided, make_market, running_for, states
+from tests.auctions.standing import assert_sound, pass_to
 from tests.auctions.worlds import PRICED, SLOT_S, body, make_user
 
 GREAT = 1e9

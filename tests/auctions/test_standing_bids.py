@@ -35,7 +35,6 @@ from tests.auctions.standing import (
     HORIZON,
     assert_sound,
     decided,
-    drawn_bids,
     filled,
     freed,
     pass_to,
@@ -45,7 +44,6 @@ from tests.auctions.standing import (
 )
 from tests.auctions.worlds import SLOT_S, make_cluster, make_operator, make_user
 
-__all__ = ["drawn_bids", "pass_to"]  # read from here by test_competition.py
 pytestmark = pytest.mark.thorough
 
 
