@@ -15,8 +15,6 @@ from tests.scheduling.twins.prices_slow import random_reserve_prices
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
 from tests.scheduling.twins.rigid_exact import Found, Problem
 
-TOLERANCE = 1e-9
-
 
 def answer(problem: Problem, above: float = 0.0, index: RigidIndex | None = None) -> Response | None:
     return best_response(
@@ -44,10 +42,6 @@ def described(response: Response) -> tuple[object, ...]:
 def expected(found: Found) -> tuple[object, ...]:
     kinds = found.worker_type, found.ps_type
     return found.completion, found.start, found.workers, *kinds, found.host, found.pss, found.counts
-
-
-def near(a: float, b: float, scale: float) -> bool:
-    return abs(a - b) <= TOLERANCE * max(1.0, scale)
 
 
 def a_market(rng: np.random.Generator) -> RigidKernel:

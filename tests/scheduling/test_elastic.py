@@ -16,12 +16,11 @@ from scheduling.model.schedule import Role
 from scheduling.model.utility import Linear, Sigmoid
 from scheduling.pricing.price_function import eta_prices
 from tests.draws import fresh_seed, rounds
+from tests.scheduling.tolerance import TOLERANCE, near
 from tests.scheduling.twins import elastic_exact, elastic_milp
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_knapsack, random_problem
 from tests.scheduling.twins.elastic_exact import Found, Problem, ps_count, worker_slots
 from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
-
-TOLERANCE = 1e-9
 
 
 def answer(problem: Problem, above: float = 0.0, index: ElasticIndex | None = None) -> Response | None:
@@ -35,10 +34,6 @@ def answer(problem: Problem, above: float = 0.0, index: ElasticIndex | None = No
         first_start=problem.first_start,
         index=index,
     )
-
-
-def near(a: float, b: float, scale: float) -> bool:
-    return abs(a - b) <= TOLERANCE * max(1.0, scale)
 
 
 def check_like(problem: Problem, found: Found | None, response: Response | None, above: float, where: str) -> None:

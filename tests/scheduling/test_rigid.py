@@ -17,7 +17,8 @@ from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant, Linear
 from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 from tests.draws import fresh_seed, rounds
-from tests.scheduling.rigid_answers import TOLERANCE, Fixed, a_market, answer, as_problem, described, expected, near
+from tests.scheduling.rigid_answers import Fixed, a_market, answer, as_problem, described, expected
+from tests.scheduling.tolerance import TOLERANCE, near
 from tests.scheduling.twins import rigid_exact, rigid_milp
 from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
 from tests.scheduling.twins.rigid_cases import random_problem

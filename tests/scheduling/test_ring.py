@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from scheduling.best_response.rigid import index as rigid_index
-from scheduling.best_response.rigid.kernel import Response, RigidIndex, best_response
+from scheduling.best_response.rigid.kernel import Response, RigidIndex
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Role
 from tests.draws import fresh_seed, rounds
+from tests.scheduling.rigid_answers import answer
+from tests.scheduling.tolerance import TOLERANCE
 from tests.scheduling.twins import ring_exact, ring_milp
 from tests.scheduling.twins.rigid_cases import random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem
-
-TOLERANCE = 1e-9
 
 
 def ring_problem(rng: np.random.Generator) -> Problem:
@@ -27,20 +27,6 @@ def ring_problem(rng: np.random.Generator) -> Problem:
     problem = random_problem(rng)
     time = Fraction(int(rng.integers(0, 5)), int(rng.integers(1, 13))) * int(rng.choice([0, 1, 4]))
     return replace(problem, bid=replace(problem.bid, architecture=Architecture.RING, reduce_time=time))
-
-
-def answer(problem: Problem, above: float = 0.0, index: RigidIndex | None = None) -> Response | None:
-    return best_response(
-        problem.bid,
-        problem.inventory,
-        start=problem.start,
-        used=problem.used,
-        prices=problem.prices,
-        above=above,
-        first_start=problem.first_start,
-        tail=problem.tail,
-        index=index,
-    )
 
 
 def described(response: Response) -> tuple[object, ...]:
