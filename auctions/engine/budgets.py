@@ -67,7 +67,9 @@ def grant(team: Team, amount: int, *, by: User, note: str = "") -> BudgetPeriod:
         period = team_credits.periods_at([budget], at)[team.pk]
         left = team_credits.left_in(period)
         if left + amount < 0:
-            raise NotGranted(f"{team} has {in_words(left)} credits left in this period; no more can be taken back.")
+            raise NotGranted(
+                f"Credits that {team} has left in this period: {in_words(left)}. No more can be taken back."
+            )
         if period.granted + amount > MOST_CREDITS * MILLION:
             raise NotGranted(f"A team is granted at most {MOST_CREDITS:,} credits a period.")
         team_credits.post([Posting(CreditKind.GRANTED, period.pk, amount, at, by=by, note=note)])

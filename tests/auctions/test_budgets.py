@@ -17,7 +17,7 @@ from accounts.models import Role, Team
 from auctions.counterfactual.alternatives import alternatives_of
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
-from auctions.domain.credits import MILLION, millionths
+from auctions.domain.credits import MILLION, MOST_CREDITS, millionths
 from auctions.domain.errors import NoBudget, NotGranted, WrongState
 from auctions.domain.refunds import Refund
 from auctions.engine import budgets, decision_queue
@@ -302,9 +302,19 @@ def test_credits_that_were_not_spent_can_be_taken_back_and_no_others(team: Team,
         budgets.grant(team, MILLION, by=olga)
     limit(team, 5.0)
     budgets.grant(team, -4 * MILLION, by=olga, note="a mistake")
-    with pytest.raises(NotGranted, match="has 1 credits left"):
-        budgets.grant(team, -2 * MILLION, by=olga)
+    with pytest.raises(NotGranted, match="left in this period: 1"):
+        budgets.grant(team, -MILLION - 1, by=olga)
     assert sums(team)["left"] == 1.0
+    budgets.grant(team, -MILLION, by=olga)
+    assert sums(team)["left"] == 0.0
+
+
+def test_a_period_has_at_most_the_largest_number_of_credits(team: Team, olga: User) -> None:
+    limit(team, MOST_CREDITS - 1.0)
+    with pytest.raises(NotGranted, match="at most 1,000,000,000"):
+        budgets.grant(team, MILLION + 1, by=olga)
+    budgets.grant(team, MILLION, by=olga)
+    assert sums(team)["left"] == MOST_CREDITS
     budgets.remove_budget(team)
     assert statements.statement_of(team, clock.now()) is None
     assert [one for one in audit_teams() if not one.passed] == []

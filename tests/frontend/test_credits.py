@@ -171,6 +171,8 @@ def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(b
         ("budget/", {"budget-period": "month", "budget-credits": "12.5"}, 302),
         ("budget/", {"budget-period": "decade", "budget-credits": "-1"}, 422),
         ("grant/", {"grant-credits": "2", "grant-note": "a deadline"}, 302),
+        ("grant/", {"grant-credits": "-0.000001"}, 302),
+        ("grant/", {"grant-credits": "0.000001"}, 302),
         ("grant/", {"grant-credits": "-200"}, 422),
         ("grant/", {"grant-credits": "0"}, 422),
     ]
@@ -181,7 +183,8 @@ def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(b
     assert client.post(f"{PAGE}remove/").status_code == 302
     assert not Budget.objects.exists()
     entries = LogEntry.objects.filter(actor=olga).order_by("pk")
-    assert [one.additional_data["what"] for one in entries] == ["budget set", "credits granted", "budget removed"]
+    done = ["budget set", "credits granted", "credits taken back", "credits granted", "budget removed"]
+    assert [one.additional_data["what"] for one in entries] == done
     assert entries[1].changes["credits left"] == ["12.5", "14.5"]
     assert page_of(bella).post(f"{PAGE}remove/").status_code == 403
 
