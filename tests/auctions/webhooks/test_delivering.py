@@ -123,6 +123,25 @@ def test_a_webhook_without_success_for_days_is_switched_off_and_keeps_its_messag
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
+def test_a_change_of_a_failing_webhook_that_is_on_sends_nothing_sooner(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    there.status = 500
+    submit(market, alice)
+    deliver()
+    before, failing_since = Delivery.objects.get(), Webhook.objects.get().failing_since
+    hooks.change(made.webhook, WebhookRequest("another name", there.url), is_on=True)
+    now, webhook = Delivery.objects.get(), Webhook.objects.get()
+    assert (now.attempts, now.next_at) == (1, before.next_at)
+    assert (webhook.name, webhook.failing_since) == ("another name", failing_since)
+    assert failing_since is not None
+    there.status = 200
+    for is_on in (False, True):
+        hooks.change(made.webhook, WebhookRequest("chat", there.url), is_on=is_on)
+    assert deliver() == 1, "one that is switched on again is tried at once, with all its attempts"
+    assert Delivery.objects.get().attempts == 1
+
+
 def test_a_receiver_that_is_gone_gets_nothing_more(market: Market, alice: User, made: Made, there: Receiver) -> None:
     there.status = 410
     submit(market, alice)
@@ -151,7 +170,30 @@ def test_a_worker_sends_one_message_of_a_webhook_at_a_time(market: Market, alice
     assert claim(8) == []
 
 
-def test_a_slow_receiver_keeps_no_other_waiting(market: Market, alice: User, made: Made, there: Receiver) -> None:
+def test_a_message_that_was_sent_before_its_webhook_was_held_is_not_sent_again(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    """Two workers read it as waiting; the other one has sent it and let go of the webhook."""
+    submit(market, alice)
+    assert deliver() == 1
+    assert delivering._held(Delivery.objects.get().pk, made.webhook.pk, clock.now()) is None
+    assert Webhook.objects.get().busy_until is None
+    assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
+
+
+def test_a_message_about_a_bid_that_was_deleted_is_sent(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    Delivery.objects.update(bid=None)
+    assert deliver() == 1
+    assert b'"bid.submitted"' in there.received[0][2]
+
+
+def test_a_slow_receiver_keeps_no_other_waiting(
+    market: Market, alice: User, made: Made, there: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slow one answers only once both messages of the other have arrived."""
     slow = create(alice, WebhookRequest("slow", there.url.replace("/hook", "/slow"))).webhook
     arrived: list[str] = []
@@ -162,9 +204,18 @@ def test_a_slow_receiver_keeps_no_other_waiting(market: Market, alice: User, mad
         arrived.append(handler.path)
 
     there.before = before
+    monkeypatch.setattr(delivering, "AT_ONCE", 2)
+    asked: list[int] = []
+
+    def claimed(most: int) -> list[Delivery]:
+        asked.append(most)
+        return claim(most)
+
+    monkeypatch.setattr(delivering, "claim", claimed)
     for _ in range(2):
         submit(market, alice)
     assert deliver() == 4
+    assert (max(asked), 1 in asked) == (2, True), "two messages at once, the slow one counts"
     assert arrived[:2] == ["/hook", "/hook"]
     assert slow.deliveries.filter(status=DeliveryStatus.DELIVERED).count() == 2
 

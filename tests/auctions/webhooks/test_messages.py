@@ -183,6 +183,18 @@ def test_another_worker_that_was_faster_is_noticed(
     assert sent(made.webhook) == [("bid.submitted", 1)]
 
 
+def test_an_event_that_is_younger_than_the_market_that_was_read_is_sent_once(market: Market, alice: User) -> None:
+    """A bid that arrives between two queries of one pass is a message of the next pass."""
+    read = Market.objects.get()
+    submit(market, alice)
+    now = Market.objects.get()
+    assert read.version < now.version
+    bids = Bid.objects.filter(market=market)
+    assert messages._events(read, 0, bids) == ([], read.version)
+    found, reached = messages._events(now, read.version, bids)
+    assert ([one.type for one in found], reached) == (["bid.submitted"], now.version)
+
+
 def test_types_and_a_cluster_are_chosen(market: Market, alice: User, made: Made) -> None:
     elsewhere = make_market(make_cluster("other"))
     few = create(alice, WebhookRequest("few", made.webhook.url, market.cluster, types=("bid.admitted",))).webhook
@@ -191,6 +203,17 @@ def test_types_and_a_cluster_are_chosen(market: Market, alice: User, made: Made)
     messages.derive()
     assert [one.body for one in few.deliveries.all() if "other" in one.body] == []
     assert sent(few) == [("bid.admitted", 1)]
+
+
+def test_numbers_of_bids_in_another_market_are_not_those_of_this_one(market: Market, alice: User, made: Made) -> None:
+    """Events of slots list bids by their numbers, which each market counts from 1."""
+    elsewhere, bob = make_market(make_cluster("other")), make_user("bob")
+    decide(elsewhere, submit(elsewhere, alice))
+    decide(market, submit(market, bob))
+    set_time(market, 20_000)
+    slots.pass_slots(market.pk)
+    messages.derive()
+    assert sent(made.webhook) == [("bid.submitted", 1), ("bid.admitted", 1)]
 
 
 def in_team(*users: User, role: Role = Role.BIDDER) -> Team:
@@ -237,9 +260,10 @@ def test_bids_of_a_cluster_that_does_not_exist_for_the_owner_are_not_sent(
 def test_a_webhook_that_is_off_goes_on_where_it_stopped(market: Market, alice: User, made: Made) -> None:
     request = WebhookRequest("chat", made.webhook.url)
     hooks.change(made.webhook, request, is_on=False)
+    other = create(alice, WebhookRequest("other", made.webhook.url)).webhook
     submit(market, alice)
     messages.derive()
-    assert sent(made.webhook) == []
+    assert (sent(made.webhook), sent(other)) == ([], [("bid.submitted", 1)])
     hooks.change(made.webhook, request, is_on=True)
     messages.derive()
     assert sent(made.webhook) == [("bid.submitted", 1)]

@@ -12,6 +12,7 @@ from io import StringIO
 from threading import Thread
 from typing import Any
 
+import httpcore
 import pytest
 from django.apps import apps
 from django.conf import LazySettings
@@ -69,7 +70,8 @@ def test_another_secret_key_changes_no_secret(made: Made, settings: LazySettings
         headers = signing.signed(Webhook.objects.get(), "msg_1", b"{}", now)
         assert verified(second.secret, headers, b"{}")
         assert verified(made.secret, headers, b"{}")
-        call_command("encrypt_again", stdout=StringIO())
+        call_command("encrypt_again", stdout=(said := StringIO()))
+        assert said.getvalue() == "Secrets of 1 webhooks are encrypted with the present key.\n"
     settings.SECRET_KEY = first  # which is needed no longer
     with pytest.raises(signing.SecretUnreadable):
         signing.signed(Webhook.objects.get(), "msg_1", b"{}", now)
@@ -117,11 +119,28 @@ def test_a_redirect_is_not_followed(there: Receiver) -> None:
     assert len(there.received) == 1
 
 
-@pytest.mark.parametrize(("status", "is_success"), [(200, True), (299, True), (400, False), (500, False)])
+@pytest.mark.parametrize(("status", "is_success"), [(200, True), (299, True), (300, False), (400, False), (500, False)])
 def test_only_an_answer_of_200_to_299_is_a_success(there: Receiver, status: int, is_success: bool) -> None:
     there.status = status
     outcome = send(there.url, {}, b"{}")
     assert (outcome.answer, outcome.is_success, bool(outcome.problem)) == (status, is_success, not is_success)
+
+
+def test_a_connection_is_waited_for_no_longer_than_its_own_limit(
+    there: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, waited = httpcore.SyncBackend.connect_tcp, list[float]()
+
+    def connected(self: httpcore.SyncBackend, host: str, port: int, timeout: float) -> httpcore.NetworkStream:
+        waited.append(timeout)
+        return connect(self, host, port, timeout)
+
+    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connected)
+    assert send(there.url, {}, b"{}").is_success
+    monkeypatch.setattr(sending, "TIME_LIMIT_S", sending.CONNECT_S / 2)
+    assert send(there.url, {}, b"{}").is_success
+    assert waited[0] == sending.CONNECT_S
+    assert 0 < waited[1] <= sending.CONNECT_S / 2
 
 
 def test_no_proxy_of_the_environment_is_used(there: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
