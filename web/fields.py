@@ -62,7 +62,11 @@ class Number(serializers.FloatField):
         """The number; raises ValidationError for anything else."""
         if isinstance(data, str):
             raise serializers.ValidationError(f"expected a number, got the string {shown(data)}")
-        return _checked(lambda: check_number("", data, low=self.low, high=self.high))
+        return _checked(lambda: check_number("", data, low=self.least(), high=self.high))
+
+    def least(self) -> float:
+        """Return the least number that a body may have: `low`, or more where that depends on the context."""
+        return self.low
 
 
 class Text(serializers.CharField):

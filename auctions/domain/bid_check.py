@@ -29,13 +29,12 @@ from cluster.models import (
     StepTime,
 )
 from scheduling.model.bid import Architecture
-from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import LARGEST_MONEY, check_number, shown
+from scheduling.model.validation import LARGEST_MONEY, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.policies.standing import rule_for
-from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of, problem_of
+from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text, any_of
 from web.schema import Schema, named
 
 LARGEST_EPOCHS: Final = 1_000_000
@@ -143,6 +142,15 @@ class Seconds(ByName):
         return bids.names(str(self.field_name))
 
 
+class UntilSeconds(Number):
+    """The time until which a bid stands: not before the first turn in which it may be tried again."""
+
+    def least(self) -> float:
+        """Return the time of that turn; a bid that ends before it would never stand."""
+        bids: BidContext = self.context["bids"]
+        return float(rule_for(bids.policy).least_stand * bids.snapshot.slot_seconds)
+
+
 class ProgramIn(Schema):
     name = Text(LARGEST_PROGRAM_NAME, help_text="Name of a program that you may run on this cluster.")
     arguments = Rows(
@@ -215,7 +223,7 @@ class BidIn(Schema):
         help_text="Whether the bid stands if it is rejected for its price or for lack of room: it is tried again until"
         " it is worth nothing. The cluster's `standing_by_default` if not given; only where prices are posted.",
     )
-    standing_until_s = Number(
+    standing_until_s = UntilSeconds(
         0,
         LARGEST_SECONDS,
         required=False,
@@ -247,14 +255,6 @@ class BidIn(Schema):
             return dict(data)
         return super().to_internal_value(data)
 
-    def validate_standing_until_s(self, stated: float) -> float:
-        """Refuse a time before the first turn in which the bid may be tried again: such a bid would never stand."""
-        least = rule_for(self._bids.policy).least_stand * self._bids.snapshot.slot_seconds
-        try:
-            return check_number("", stated, low=least, high=LARGEST_SECONDS)
-        except InvalidField as error:
-            raise ValidationError([problem_of(error)]) from None
-
     def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
         """Fill in the profile of the model and the defaults."""
         filled = {**(self._bids.profile(data.get("model")) or {}), **self._bids.defaults}
@@ -278,7 +278,7 @@ class BidIn(Schema):
             if key in data and architecture is not None:
                 wrong[key] = f"not for a job of architecture {architecture}; leave it out"
         if data.get("standing") is True and not self._bids.posts_prices:
-            wrong["standing"] = f"expected false: {policy.title} posts no prices, so no bid stands under it"
+            wrong["standing"] = f"expected false: without posted prices no bid stands (the policy is {policy.title})"
         if "standing_until_s" in data and not self.filled_in(data).get("standing"):
             wrong["standing_until_s"] = "expected only in a bid whose `standing` is true"
         for key in set(VALUE_KEYS.values()) - {self._bids.value_key}:

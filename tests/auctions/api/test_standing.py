@@ -106,5 +106,6 @@ def test_wrong_fields_of_standing_bids_are_named(
 def test_a_time_before_the_first_turn_is_answered_with_the_least_and_the_largest_one(
     api: APIClient, full: Market
 ) -> None:
-    (error,) = api.post(BIDS, standing(standing_until_s=0), format="json").json()["errors"]
-    assert f"expected {4 * SLOT_S:,.0f} to {LARGEST_SECONDS:,.0f}" in error["message"]
+    for stated in (0, -1):
+        (error,) = api.post(BIDS, standing(standing_until_s=stated), format="json").json()["errors"]
+        assert error["message"] == f"expected {4 * SLOT_S:,.0f} to {LARGEST_SECONDS:,.0f}, got {stated}"
