@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.errors import InvalidField, UnknownPolicy, refuse_all
 from scheduling.model.parameters import parameters_of
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
@@ -77,9 +77,9 @@ def make_policy(name: str, parameters: Json) -> Policy:
     if not isinstance(parameters, dict):
         raise InvalidField("parameters", f"expected an object, got {shown(parameters)}")
     known = parameters_of(kind)
-    for key in parameters:
-        if key not in known:
-            raise InvalidField(str(key), f"unknown parameter of {name}; known: {', '.join(sorted(known))}")
+    names = ", ".join(sorted(known))
+    wrong = [InvalidField(str(key), f"unknown parameter of {name}; known: {names}") for key in parameters]
+    refuse_all([one for one in wrong if one.field not in known])
     policy: Policy = kind(**{known[key].name: value for key, value in parameters.items()})
     return policy
 

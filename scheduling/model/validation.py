@@ -5,16 +5,20 @@ Bids that users send are checked by `auctions/domain/bid_check.py`.
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from typing import TypeVar
 
-from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.errors import InvalidField, OutOfRange, refuse_all
 from scheduling.model.types import Json
 
 LARGEST_INTEGER = 10**9
 LARGEST_EXACT = 2**53
 """Every whole number up to this is exactly representable as a double."""
+MOST_NAMED = 50
+"""Largest number of wrong fields of a document that an error names."""
+T = TypeVar("T")
 LARGEST_MONEY = 1e12
 """Largest value, money. Above it a double does not resolve a cent, so counter-offers would not be exact."""
 
@@ -35,19 +39,30 @@ def plain(number: float) -> str:
 
 
 def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
-    """Check a document: every required key is there, and no unknown key."""
+    """Check a document: every required key is there, and no unknown key. The error names all such keys."""
     if not isinstance(value, dict):
         raise InvalidField(field, f"expected an object, got {shown(value)}")
     required = list(required)
     prefix = f"{field}." if field else ""
-    for key in required:
-        if key not in value:
-            raise InvalidField(f"{prefix}{key}", "missing")
     known = {*required, *optional}
-    for key in value:
-        if key not in known:
-            raise InvalidField(f"{prefix}{str(key)[:60]}", f"unknown; known: {', '.join(sorted(known)) or 'none'}")
+    unknown = f"unknown; known: {', '.join(sorted(known)) or 'none'}"
+    refuse_all(
+        [InvalidField(f"{prefix}{key}", "missing") for key in required if key not in value]
+        + [InvalidField(f"{prefix}{str(key)[:60]}", unknown) for key in value if key not in known][:MOST_NAMED]
+    )
     return value
+
+
+def check_each(checks: Iterable[Callable[[], T]]) -> list[T]:
+    """Make all checks, then return their results; raises one InvalidField that names the wrong fields of all."""
+    found, wrong = [], []
+    for check in checks:
+        try:
+            found.append(check())
+        except InvalidField as error:
+            wrong += [error, *error.also]
+    refuse_all(wrong[:MOST_NAMED])
+    return found
 
 
 def check_list(field: str, value: object, *, length: int | None = None) -> list[object]:

@@ -1,18 +1,20 @@
 """Instances and plans as JSON: the format of instance files, uploads and the command line."""
 
+from functools import partial
 from math import ceil, floor
 
 import numpy as np
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints, Json
-from scheduling.model.validation import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.validation import check_each, check_fraction, check_integer, check_list, check_object, shown
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS, TIMES, Instance
 from scheduling.split_learning.plan import Plan
 
 GIGABYTE = 10**9
 LARGEST_GB = 10**8
 LONGEST_NAME = 100
+TABLES = tuple(name for name in TIMES if name != "gap")
 _PARTS = ("tail_forward", "head_backward")
 """l and l', which may be there beside or instead of their sum, the gap."""
 
@@ -30,25 +32,31 @@ def read_split_learning(document: object) -> Instance:
         required=("helpers", "clients", "release", "forward", "backward", "tail"),
         optional=("name", "note", "paper", "expected", "slot_ms", "gap", *_PARTS, "meta"),
     )
-    helpers = [
-        check_object(f"helpers[{i}]", row, required=("memory_gb",), optional=("name", "switch"))
-        for i, row in enumerate(check_list("helpers", root["helpers"]))
-    ]
-    clients = [
-        check_object(f"clients[{j}]", row, required=("demand_gb",), optional=("name",))
-        for j, row in enumerate(check_list("clients", root["clients"]))
-    ]
+    helpers, clients = check_each(
+        [
+            partial(_rows, "helpers", root["helpers"], required="memory_gb", optional=("name", "switch")),
+            partial(_rows, "clients", root["clients"], required="demand_gb", optional=("name",)),
+        ]
+    )
     for name, rows, most in (("helpers", helpers, MOST_HELPERS), ("clients", clients, MOST_CLIENTS)):
         if not 1 <= len(rows) <= most:
             raise InvalidField(name, f"expected 1 to {most}, got {len(rows)}")
     names = (_names("helper", helpers), _names("client", clients))
-    times = {name: _matrix(name, root[name], names) for name in TIMES if name != "gap"}
-    times["gap"] = _gap(root, names)
+    gap, demand, capacity, switch, *times = check_each(
+        [
+            partial(_gap, root, names),
+            partial(_memory, "clients", "demand_gb", clients, names[1]),
+            partial(_memory, "helpers", "memory_gb", helpers, names[0]),
+            partial(_switch, helpers, names[0]),
+            *(partial(_matrix, name, root[name], names) for name in TABLES),
+        ]
+    )
     return Instance(
-        **times,
-        demand=_memory("clients", "demand_gb", clients, names[1]),
-        capacity=_memory("helpers", "memory_gb", helpers, names[0]),
-        switch=_switch(helpers, names[0]),
+        **dict(zip(TABLES, times, strict=True)),
+        gap=gap,
+        demand=demand,
+        capacity=capacity,
+        switch=switch,
         helpers=names[0],
         clients=names[1],
         slot_ms=check_integer("slot_ms", root.get("slot_ms", 1), low=1, high=10**9),
@@ -96,6 +104,14 @@ def _gigabytes(amount: int) -> str:
     """Exact, as a decimal."""
     whole, rest = divmod(amount, GIGABYTE)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
+
+
+def _rows(name: str, rows: object, *, required: str, optional: tuple[str, ...]) -> list[Json]:
+    """Objects with these keys."""
+    found = enumerate(check_list(name, rows))
+    return check_each(
+        partial(check_object, f"{name}[{n}]", row, required=(required,), optional=optional) for n, row in found
+    )
 
 
 def _names(kind: str, rows: list[Json]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 from scheduling.registry import POLICIES, make_policy
@@ -73,8 +73,10 @@ def policy_parameters() -> ByName:
 
 
 def policy_of(name: str, parameters: Json) -> Policy:
-    """Return the policy; raises InvalidField that names the parameter as `parameters.name`."""
+    """Return the policy; raises InvalidField that names each wrong parameter as `parameters.name`."""
     try:
         return make_policy(name, parameters)
     except InvalidField as error:
-        raise error.at(error.field if error.field == "parameters" else f"parameters.{error.field}") from None
+        whole = error.field == "parameters"
+        refuse_all([one if whole else one.at(f"parameters.{one.field}") for one in (error, *error.also)])
+        raise

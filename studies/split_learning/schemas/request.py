@@ -97,22 +97,20 @@ class PlanIn(LabelledIn):
         self._body = data
         return super().to_internal_value(data)
 
+    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+        """Refuse a body without exactly one source, and a cluster where helpers are drawn."""
+        given, wrong = [name for name in SOURCES if name in data], {}
+        if len(given) != 1:
+            got = " and ".join(given) or "none"
+            wrong["instance"] = f"expected either {', '.join(SOURCES[:-1])} or {SOURCES[-1]}, got {got}"
+        if "scenario" in data and data.get("cluster") is not None:
+            wrong["cluster"] = "expected no cluster with a scenario, whose helpers are drawn, got one"
+        return wrong
+
     def validate(self, attrs: Json) -> Json:
         """Return the fields of a `PlanRequest`, with the instance of whichever source was given."""
-        given = [name for name in SOURCES if name in attrs]
-        if len(given) != 1:
-            raise refused(
-                InvalidField(
-                    "instance",
-                    f"expected either {', '.join(SOURCES[:-1])} or {SOURCES[-1]}, got {' and '.join(given) or 'none'}",
-                )
-            )
-        (kind,) = given
+        (kind,) = (name for name in SOURCES if name in attrs)
         source, origin = attrs.pop(kind), None
-        if kind == "scenario" and attrs.get("cluster") is not None:
-            raise refused(
-                InvalidField("cluster", "expected no cluster with a scenario, whose helpers are drawn, got one")
-            )
         if kind != "instance":
             convert = instance_of_profile if kind == "profile" else instance_of_scenario
             origin = {kind: self._body[kind]}
@@ -132,10 +130,14 @@ class ReplanIn(LabelledIn):
         """Fill in the memory of servers, then check each field."""
         return super().to_internal_value(self.with_memory(data, "instance", self.context["cluster"]))
 
+    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+        """Refuse a body without exactly one of the two."""
+        if ("instance" in data) == ("changes" in data):
+            return {"changes": "expected either changes or instance, got both or none"}
+        return {}
+
     def validate(self, attrs: Json) -> Json:
         """Return the fields of a `PlanRequest`, with the changed instance."""
-        if ("instance" in attrs) == ("changes" in attrs):
-            raise refused(InvalidField("changes", "expected either changes or instance, got both or none"))
         if "instance" in attrs:
             return attrs
         instance = at("changes", lambda: changed(self.context["instance"], attrs.pop("changes")))

@@ -79,3 +79,34 @@ def test_no_operation_takes_a_body_that_is_nested_without_end(olga: APIClient, d
             place = {one["name"]: 1 for one in description.get("parameters", ()) if one["in"] == "path"}
             answer = olga.generic(method, path.format(**place), text, content_type="application/json")
             assert answer.status_code in (400, 404), description["operationId"]
+
+
+def test_a_plan_of_two_sources_is_told_to_have_one(api: APIClient) -> None:
+    scenario = {"model": "resnet101", "clients": 3, "helpers": 2, "seed": 1}
+    answer = api.post("/api/v1/plans", {"scenario": scenario, "instance": {"helpers": []}}, format="json")
+    (problem,) = answer.json()["errors"]
+    assert problem["field"] == "instance"
+    assert problem["message"] == "expected either instance, profile or scenario, got instance and scenario"
+    assert wrong_fields(api.post("/api/v1/plans", {"model": "resnet101"}, format="json")) == ["model", "instance"]
+
+
+def test_an_instance_of_a_plan_names_all_its_wrong_fields(api: APIClient) -> None:
+    tables = {"release": [[1, 2]], "forward": 3, "backward": [[1]], "gap": [[1]], "tail": [[-1]]}
+    rows: dict[str, Any] = {"helpers": [{"memory_gb": -1}], "clients": [{"demand_gb": "x"}]}
+    sent = {"instance": {**rows, **tables}, "seconds": -1}
+    fields = ["clients[0].demand_gb", "helpers[0].memory_gb", "release[0]", "forward", "tail[0][0]"]
+    expected = {"seconds", *(f"instance.{one}" for one in fields)}
+    assert set(wrong_fields(api.post("/api/v1/plans", sent, format="json"))) == expected
+    sent["instance"] = {"helpers": [{"memory": 1}], "clients": [{}], **tables}
+    fields = ["helpers[0].memory_gb", "helpers[0].memory", "clients[0].demand_gb"]
+    assert wrong_fields(api.post("/api/v1/plans", sent, format="json"))[:3] == [f"instance.{one}" for one in fields]
+    sent["instance"] = {"helpers": [], "tables": {}}
+    fields = ["clients", "release", "forward", "backward", "tail", "tables"]
+    assert wrong_fields(api.post("/api/v1/plans", sent, format="json"))[:6] == [f"instance.{one}" for one in fields]
+
+
+def test_an_experiment_names_each_unknown_parameter_of_a_policy(api: APIClient) -> None:
+    policy = {"name": "dps", "parameters": {"wish": 1, "hope": 2}}
+    sent = {"workloads": [{"generator": "dps"}], "policies": [policy], "seeds": [1]}
+    fields = [f"policies[0].parameters.{key}" for key in ("wish", "hope")]
+    assert wrong_fields(api.post("/api/v1/experiments", sent, format="json")) == fields
