@@ -17,6 +17,8 @@ _UNICAST: Final = ip_network("2000::/3")
 """Global unicast addresses of IPv6; translated and embedded addresses of IPv4 are outside, except these two."""
 _TUNNELS: Final = (ip_network("2002::/16"), ip_network("2001::/32"))
 
+_LOOPBACK: Final = (ip_address("127.0.0.1"), ip_address("::1"))
+
 
 def checked_url(url: str, field: str = "url") -> str:
     """Return the address of a webhook.
@@ -25,7 +27,8 @@ def checked_url(url: str, field: str = "url") -> str:
     ------
     InvalidField
         If it is no `https` address without user, password and fragment, or its host is a number that webhooks do not
-        reach. `http` is for allowed networks only. A name is looked up when a message is sent.
+        reach, or a name of this machine. `http` is for allowed networks only. Another name is looked up when a message
+        is sent.
     """
     schemes = ("https", "http") if settings.WEBHOOK_NETWORKS else ("https",)
     expected = f"expected an address such as https://example.org/hook, got {shown(url)}"
@@ -38,20 +41,24 @@ def checked_url(url: str, field: str = "url") -> str:
     has_scheme = url.startswith(tuple(f"{one}://" for one in schemes))  # in small letters, as senders read it
     if not is_plain or not has_scheme or not host or "@" in parts.netloc or "#" in url:
         raise InvalidField(field, expected)
-    address, is_encrypted = _literal(host), url.startswith("https:")
-    if address is not None and not may_connect(address, is_encrypted=is_encrypted):
+    stated, is_encrypted = _stated(host), url.startswith("https:")
+    if stated and not any(may_connect(address, is_encrypted=is_encrypted) for address in stated):
         network = "a public network" if is_encrypted else "a network to which http is allowed"
         raise InvalidField(field, f"expected a host on {network}, got {shown(host)}")
     return url
 
 
-def _literal(host: str) -> Address | None:
-    """Return the address that a host states as a number, in any form that a look-up takes; None for a name."""
+def _stated(host: str) -> tuple[Address, ...]:
+    """Return the addresses that a host states without a look-up: as a number, in any form that a look-up takes, or as a
+    name of this machine (RFC 6761); none for another name.
+    """
+    if f".{host.lower().removesuffix('.')}".endswith(".localhost"):
+        return _LOOPBACK
     try:
         found = socket.getaddrinfo(host.partition("%")[0], None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
-        return None
-    return ip_address(str(found[0][4][0]))
+        return ()
+    return (ip_address(str(found[0][4][0])),)
 
 
 def usable_addresses(host: str, port: int, *, is_encrypted: bool) -> Iterator[str]:

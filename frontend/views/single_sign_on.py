@@ -54,17 +54,23 @@ def account(request: HttpRequest) -> HttpResponse:
 
 @action_view
 def link(request: HttpRequest) -> HttpResponse:
-    """Send the browser to the provider, to link the viewer's account with the person who logs in there."""
+    """Send the browser to the provider, to link the viewer's account with the person who logs in there.
+
+    By a page and not by a redirection: browsers let a form lead to this service alone (form-action of the policy of
+    pages), with all redirections behind it.
+    """
     _check_is_on()
     refusal = too_often(request, "logins")
     if refusal is not None:
         return refusal
     request.session[LINKED] = viewer_of(request).pk
     try:
-        return _send(request)
+        sent = _send(request)
     except AccountsError as error:
         say_refused(request, error)
         return redirect("sso_account")
+    context = {"address": sent.headers["Location"], "provider": settings.OIDC_NAME}
+    return render(request, "frontend/to_provider.html", context)
 
 
 @action_view

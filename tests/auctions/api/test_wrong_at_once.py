@@ -81,7 +81,7 @@ def test_no_operation_takes_a_body_that_is_nested_without_end(olga: APIClient, d
             assert answer.status_code in (400, 404), description["operationId"]
 
 
-def test_a_plan_of_two_sources_is_told_to_have_one(api: APIClient) -> None:
+def test_a_plan_of_two_sources_names_both(api: APIClient) -> None:
     scenario = {"model": "resnet101", "clients": 3, "helpers": 2, "seed": 1}
     answer = api.post("/api/v1/plans", {"scenario": scenario, "instance": {"helpers": []}}, format="json")
     (problem,) = answer.json()["errors"]

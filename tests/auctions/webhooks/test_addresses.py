@@ -57,7 +57,7 @@ def test_a_number_that_is_not_public_is_refused(address: str) -> None:
         checked_url(f"https://{host}:8443/hook")
 
 
-@pytest.mark.parametrize("host", ["1.1.1.1", "[2606:4700::1111]", "10.example.org", "localhost"])
+@pytest.mark.parametrize("host", ["1.1.1.1", "[2606:4700::1111]", "10.example.org", "localhost.org"])
 def test_public_numbers_and_names_are_taken_without_a_look_up(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     look_up = socket.getaddrinfo
 
@@ -67,6 +67,17 @@ def test_public_numbers_and_names_are_taken_without_a_look_up(monkeypatch: pytes
 
     monkeypatch.setattr(socket, "getaddrinfo", of_numbers)
     assert checked_url(f"https://{host}/") == f"https://{host}/"
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost.", "hook.localhost"])
+@pytest.mark.parametrize("network", ["127.0.0.0/8", "::1/128"])
+def test_a_name_of_this_machine_is_taken_only_where_its_network_is_allowed(
+    settings: LazySettings, host: str, network: str
+) -> None:
+    with pytest.raises(InvalidField, match="url: expected a host on a public network, got"):
+        checked_url(f"https://{host}:8443/hook")
+    settings.WEBHOOK_NETWORKS = [network]
+    assert checked_url(f"http://{host}:8080/") == f"http://{host}:8080/"
 
 
 def test_a_number_of_an_allowed_network_is_taken(settings: LazySettings) -> None:
