@@ -293,7 +293,7 @@ class ReplayedMarket(Replaying):
         try:
             with policy_errors():
                 decision = self.decided(book, core, event, bid)
-                book.apply_decision(core, decision, owner=bid.owner_id, again=again)
+                book.apply_decision(core, decision, owner=self.pool_owner(event, bid), again=again)
         except PolicyFailed as failed:
             if self.other is None:
                 raise failed.error from None

@@ -24,12 +24,7 @@ class WaitingBid:
     slot: int
     """Slot of its arrival."""
     owner: int
-    """The owner, named by `queue_owner`."""
-
-
-def queue_owner(*, user: int, team: int | None) -> int:
-    """Return who takes turns with a bid of this user and team, by their keys: minus the team's, or else the user's."""
-    return user if team is None else -team
+    """The owner, named by `owners.owner_number`."""
 
 
 @dataclass(slots=True)

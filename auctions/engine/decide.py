@@ -32,7 +32,7 @@ class Made:
 
 
 def decide(book: LiveBook, bid: CoreBid, *, owner: int, left: int | None = None, wants_to_stand: bool = False) -> Made:
-    """Let the policy decide a bid, and apply the decision to the book. `owner` is the key of the user who sent the bid.
+    """Let the policy decide a bid, and apply the decision to the book. `owner` is the number of its owner.
 
     `left` is what the bid's team may spend, millionths of a credit; None without a limit. The receipt of a bid that
     wants to stand says if it does not because of that.

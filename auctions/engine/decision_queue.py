@@ -23,6 +23,7 @@ from django.db import connection, transaction
 
 from auctions.domain import waking
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
+from auctions.domain.owners import owner_number
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import competitors, outcomes, standing, team_credits
 from auctions.engine.decide import decide
@@ -150,7 +151,8 @@ def _decide(
                 with policy_errors():
                     core = outcomes.current_core(market, bid, book)
                 left, wants_to_stand = credits.left(bid.team_id), bool(bid.resolved_request.get("standing"))
-                one = decide(book, core, owner=bid.owner_id, left=left, wants_to_stand=wants_to_stand)
+                owner = owner_number(user=bid.owner_id, team=bid.team_id)
+                one = decide(book, core, owner=owner, left=left, wants_to_stand=wants_to_stand)
         except PolicyFailed as error:
             failed = error
             break

@@ -7,7 +7,8 @@ the rule of `auctions.domain.turns` says which one was next: nothing is left to 
 from collections.abc import Collection, Iterator
 from dataclasses import astuple
 
-from auctions.domain.turns import Turns, WaitingBid, queue_owner
+from auctions.domain.owners import owner_number
+from auctions.domain.turns import Turns, WaitingBid
 from auctions.history.recorded import keys_without
 from auctions.models import Event, EventKind, Market, OwnerTurn
 from auctions.state.owner_turns import TAKES
@@ -61,7 +62,7 @@ class DecisionOrder:
             return
         number = event.bid.sequence
         if event.kind in (EventKind.SUBMITTED, EventKind.RETRIED):
-            owner = queue_owner(user=event.bid.owner_id, team=event.bid.team_id)
+            owner = owner_number(user=event.bid.owner_id, team=event.bid.team_id)
             bid = self._waiting[number] = WaitingBid(number, event.bid.arrival_slot, owner)
             self._turns.add(self._placed(bid, event.version))
         elif event.kind == EventKind.WITHDRAWN:

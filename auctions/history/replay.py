@@ -11,6 +11,7 @@ from auctions.domain.bid_conversion import core_bid
 from auctions.domain.credits import limited
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.domain.owners import pool_owner
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import planning, standing
 from auctions.engine.decide import TriedBook, answer, explained
@@ -97,6 +98,8 @@ class Replaying:
         self.standing = StandingBids()
         self.turned: list[Replayed] = []
         """Decisions on standing bids that belong to the last event, which began a slot."""
+        self._teams_pooled_from: int | None = None
+        """The market's version of that name, once it was read."""
         self._admitted: set[int] = set()
         """Numbers of standing bids that were admitted in that turn; the events of their admissions follow."""
 
@@ -344,7 +347,7 @@ class Replaying:
         charged = self._charged(book, core, decision)
         again = bid.sequence in self.standing
         with policy_errors():
-            book.apply_decision(core, decision, owner=bid.owner_id, again=again)
+            book.apply_decision(core, decision, owner=self.pool_owner(event, bid), again=again)
         self.standing.remove(bid.sequence)
         self.state_rule(event.payload)
         until = self.stand(bid, core, book, decision, event)
@@ -357,6 +360,14 @@ class Replaying:
             receipt=canonical(decision.to_json()),
             charged=charged,
             stands=until is not None,
+        )
+
+    def pool_owner(self, event: Event, bid: Bid) -> int:
+        """Return who owned the bid in pools of prices when this event decided it."""
+        if self._teams_pooled_from is None:
+            self._teams_pooled_from = Market.objects.values_list("teams_pooled_from", flat=True).get(pk=event.market_id)
+        return pool_owner(
+            user=bid.owner_id, team=bid.team_id, version=event.version, teams_from=self._teams_pooled_from
         )
 
     def _charged(self, book: LiveBook, core: CoreBid, decision: Decision) -> float | None:

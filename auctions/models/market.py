@@ -39,6 +39,11 @@ class Market(models.Model):
     turns_from = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version after which owners take turns; before, bids were in order."
     )
+    teams_pooled_from = models.PositiveBigIntegerField(
+        default=0,
+        editable=False,
+        help_text="Version after which a team is one owner in pools of prices; before, each user was.",
+    )
     sealed_version = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version of the last archived event; 0 if nothing is archived."
     )

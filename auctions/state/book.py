@@ -21,6 +21,7 @@ from django.db.models import Q
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force
 from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.domain.owners import pool_owner
 from auctions.models import Bid, BidState, Commitment, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
 from auctions.state.history import realigned, recorded_history
@@ -97,8 +98,8 @@ class LiveBook:
     def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int, again: bool = False) -> None:
         """Apply the moves of a decision, reserve what it granted, and add the bid to the history used by prices.
 
-        `owner` is the key of the user who sent the bid. `again` is set for a standing bid, which is in the history
-        already.
+        `owner` is the number of its owner in pools of prices. `again` is set for a standing bid, which is in the
+        history already.
         """
         self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner, again=again)
 
@@ -431,9 +432,9 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
         return False  # the events that it missed may be archived
     most = CATCH_UP_EVENTS * max(1, len(book.running.jobs) // (JOBS_PER_EVENT * CATCH_UP_EVENTS))
     events = _missed(most)(market.pk, book.version, market.version)
-    if len(events) > most or not CAUGHT_UP.issuperset(row[0] for row in events):
+    if len(events) > most or not CAUGHT_UP.issuperset(row[1] for row in events):
         return False
-    for kind, slot, payload, number, owner, inventory, text, receipt, stood_from, first in events:
+    for version, kind, slot, payload, number, user, team, inventory, text, receipt, stood_from, first in events:
         moves = [Move.from_json(move) for move in payload.get("moves", ())]
         now = payload["now"] if kind == EventKind.SLOT else slot
         if now < book.ledger.start:
@@ -448,6 +449,7 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
             core = CoreBid.from_json(text)
         else:
             core = core_in_force(Bid.objects.get(market=market, sequence=number), market, book.snapshot)
+        owner = pool_owner(user=user, team=team, version=version, teams_from=market.teams_pooled_from)
         book.apply_decision(core, decision, owner=owner, again=not stands and stood_from is not None)
     book.running.ran.clear()  # the other process has written it
     book.version = market.ledger_version
@@ -455,8 +457,14 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
 
 
 _OF_AN_EVENT = (
-    *("kind", "slot", "payload", "bid__sequence", "bid__owner_id", "bid__inventory_version", "bid__core_bid"),
-    *("bid__decision__receipt", "bid__decision__stood_from", "bid__first_decision__receipt"),
+    *("version", "kind", "slot", "payload", "bid__sequence", "bid__owner_id", "bid__team_id"),
+    *(
+        "bid__inventory_version",
+        "bid__core_bid",
+        "bid__decision__receipt",
+        "bid__decision__stood_from",
+        "bid__first_decision__receipt",
+    ),
 )
 """Columns of an event and its bid by which a book catches up; rows with all their columns take thrice the time."""
 

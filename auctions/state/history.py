@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctions.domain.inventory_snapshot import InventorySnapshot, align, snapshots_at
+from auctions.domain.owners import pool_owner
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.seals import state_at_cut
 from scheduling.book.state import HISTORY
@@ -44,7 +45,7 @@ def recorded_history(
     """
     market_id = market.pk
     rows = _last_receipts(market, before)
-    others = {version for _, _, version, _ in rows} - {in_force}
+    others = {version for _, _, version, _, _ in rows} - {in_force}
     known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
@@ -53,7 +54,8 @@ def recorded_history(
         old, book = InventorySnapshot.from_json(sealed["snapshots"][sealed["snapshot"]]), sealed["book"]
         history.extend(realigned(map(tuple, book["history"]), old=old, new=snapshot))
         offers.extend((slot, value, owner) for slot, value, owner in book["offers"])
-    for _, text, version, owner in rows:
+    for decided, text, version, user, team in rows:
+        owner = pool_owner(user=user, team=team, version=decided, teams_from=market.teams_pooled_from)
         receipt = parse(text)
         density = tuple(receipt["density"])
         offers.append((receipt["slot"], receipt["standalone_value"], owner))
@@ -61,12 +63,12 @@ def recorded_history(
     return Learned(history, offers, decided=_decided(market, before))
 
 
-def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, int, int]]:
-    """Return version, text, version of the inventory and owner of the last receipts, one for each bid, in order.
+def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, int, int, int | None]]:
+    """Return version, text, version of the inventory, user and team of the last receipts, one for each bid, in order.
 
     The events, which have an index by version, lead to the rows: their tables grow with the market.
     """
-    rows: list[tuple[int, str, int, int]] = []
+    rows: list[tuple[int, str, int, int, int | None]] = []
     after = market.sealed_version or 0
     for kinds, receipt in (
         ((EventKind.ADMITTED, EventKind.REJECTED), "decision"),
@@ -77,11 +79,11 @@ def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, i
             events = events.filter(version__lt=before)
         if receipt == "decision":
             events = events.filter(bid__decision__stood_from=None)  # else its first decision counts
-        columns = ("version", f"bid__{receipt}__receipt", f"bid__{receipt}__inventory_version", "bid__owner_id")
+        columns = "version", f"bid__{receipt}__receipt", f"bid__{receipt}__inventory_version", "bid__owner", "bid__team"
         rows += events.order_by("-version").values_list(*columns)[:HISTORY]
         if len(rows) >= HISTORY:
             after = max(after, rows[-1][0])
-    return sorted(rows)[-HISTORY:]
+    return sorted(rows, key=lambda row: row[0])[-HISTORY:]
 
 
 def _decided(market: Market, before: int | None) -> int:

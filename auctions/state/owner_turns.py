@@ -9,7 +9,8 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from auctions.domain.turns import Turns, WaitingBid, queue_owner
+from auctions.domain.owners import owner_number
+from auctions.domain.turns import Turns, WaitingBid
 from auctions.models import Bid, BidState, Event, EventKind, Market, OwnerTurn
 from cluster.database.prepared import Prepared
 
@@ -62,7 +63,7 @@ class DecisionQueue:
         last = {}
         for bid, version in decided:
             if self.turns.take(bid.sequence, version=version):
-                last[queue_owner(user=bid.owner_id, team=bid.team_id)] = version
+                last[owner_number(user=bid.owner_id, team=bid.team_id)] = version
         if last:
             OwnerTurn.objects.bulk_create(
                 [OwnerTurn(market=market, owner=owner, version=version) for owner, version in last.items()],
@@ -81,7 +82,7 @@ class DecisionQueue:
             if kind == EventKind.RETRIED:
                 return False  # a bid that stood does not wait again
             if kind == EventKind.SUBMITTED:
-                self.turns.add(WaitingBid(number, slot, queue_owner(user=owner, team=team)))
+                self.turns.add(WaitingBid(number, slot, owner_number(user=owner, team=team)))
             elif kind == EventKind.WITHDRAWN:
                 self.turns.remove(number)
             elif kind in TAKES and self.turns.waits(number):
@@ -114,5 +115,5 @@ def _read(market: Market) -> DecisionQueue:
     turns = Turns(dict(OwnerTurn.objects.filter(market=market).values_list("owner", "version")))
     bids = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence")
     for number, slot, owner, team in bids.values_list("sequence", "arrival_slot", "owner_id", "team_id"):
-        turns.add(WaitingBid(number, slot, queue_owner(user=owner, team=team)))
+        turns.add(WaitingBid(number, slot, owner_number(user=owner, team=team)))
     return DecisionQueue(market.version, turns)

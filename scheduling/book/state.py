@@ -16,7 +16,7 @@ from scheduling.preemptive.queues import Queues
 
 HISTORY = 512
 """Largest number of past bids that prices learn from."""
-NOBODY = -1
+NOBODY = -(2**63)
 """Owner number of bids that each count as the bid of a different owner, as in the papers."""
 
 

@@ -4,18 +4,24 @@ import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from accounts.models import Membership, Role, Team
 from auctions.domain.errors import WrongState
 from auctions.domain.inventory_snapshot import snapshot_in_force
 from auctions.engine import decision_queue
 from auctions.engine.jobs import withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
+from auctions.history.recorded import Rows
+from auctions.history.replay import Replaying
 from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
 from auctions.state import book as books
 from auctions.state import history
+from cluster import clock
 from scheduling.model.decision import parse
+from scheduling.pricing.pooling import LEAST_BLOCK, pools_of
 from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, make_user, set_time, submit
 from tests.draws import fresh_seed, rounds
@@ -89,6 +95,7 @@ def test_the_tables_of_receipts_are_not_searched(market: Market, alice: User) ->
 
 def test_a_book_catches_up_with_many_decisions_as_if_it_was_read_again(market: Market, alice: User) -> None:
     bob = make_user("bob")
+    in_team(alice)
     market.refresh_from_db()
     stale = books.rebuild(market, now=market.now)
     for slot in range(4):
@@ -108,3 +115,47 @@ def test_a_book_catches_up_with_many_decisions_as_if_it_was_read_again(market: M
     assert list(stale.running.history) == list(fresh.running.history)
     assert list(stale.running.offers) == list(fresh.running.offers)
     assert (stale.running.decided, stale.version) == (fresh.running.decided, fresh.version) == (48, market.version)
+    assert {owner for *_, owner in fresh.running.offers} == {-Team.objects.get().pk, bob.pk}
+
+
+def in_team(*users: User) -> Team:
+    team = Team.objects.create(name="vision", title="Vision", created_at=clock.now())
+    for user in users:
+        Membership.objects.create(team=team, user=user, role=Role.BIDDER)
+    return team
+
+
+def owners_of(market: Market) -> list[int]:
+    """Owners in pools of prices, in the order of decisions: the same in memory, by the record and in a replay."""
+    row = Market.objects.get(pk=market.pk)
+    replay = Replaying(priced=False, source=(source := Rows(row)))
+    for event in (event for page in source.pages() for event in page):
+        replay.steps(event)
+    books_of_all = books.checkout(row, now=row.now), books.rebuild(row, now=row.now), replay.at(row.now)
+    live, fresh, replayed = ([owner for *_, owner in book.running.offers] for book in books_of_all)
+    assert live == fresh == replayed
+    return live
+
+
+def test_a_team_is_one_owner_in_pools_of_prices(market: Market, alice: User) -> None:
+    """Members of a team see each other's bids: three of them and one other bid are no pool of four owners."""
+    team, others = in_team(alice, bob := make_user("bob"), carol := make_user("carol")), make_user("dora")
+    for user in (alice, bob, carol, others):
+        submit(market, user)
+    decision_queue.process_pending(market.pk)
+    assert sorted(owners_of(market)) == [-team.pk, -team.pk, -team.pk, others.pk]
+    view = books.checkout(Market.objects.get(), now=0).view()
+    assert pools_of(view.history > 0, view.owners, block=LEAST_BLOCK) == []
+
+
+def test_users_stay_the_owners_of_bids_that_were_decided_before_teams_were(market: Market, alice: User) -> None:
+    """What prices learned from then on record does not change with the version of the service."""
+    team, bob = in_team(alice), make_user("bob")
+    submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    Market.objects.update(teams_pooled_from=F("version"))
+    books.forget()
+    for user in (alice, bob):
+        submit(market, user)
+    decision_queue.process_pending(market.pk)
+    assert owners_of(market) == [alice.pk, -team.pk, bob.pk]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from accounts import teams
 from accounts.models import Role
-from auctions.domain.turns import Turns, WaitingBid, queue_owner
+from auctions.domain.owners import owner_number
+from auctions.domain.turns import Turns, WaitingBid
 from auctions.engine import decision_queue
 from auctions.engine.jobs import withdraw_bid
 from auctions.engine.submission import submit_bids
@@ -233,7 +234,7 @@ def everyone_waiting(market: Market) -> Turns:
     """All bids that wait, with the last turns in rows."""
     turns = Turns(dict(OwnerTurn.objects.filter(market=market).values_list("owner", "version")))
     for bid in Bid.objects.filter(market=market, state=BidState.SUBMITTED):
-        turns.add(WaitingBid(bid.sequence, bid.arrival_slot, queue_owner(user=bid.owner_id, team=bid.team_id)))
+        turns.add(WaitingBid(bid.sequence, bid.arrival_slot, owner_number(user=bid.owner_id, team=bid.team_id)))
     return turns
 
 
@@ -317,7 +318,7 @@ def test_an_owner_who_waits_beyond_the_turn_is_found_but_not_in_what_was_decided
     flood(market, alice, 4)
     flood(market, make_user("bob"), 3)
     with monkeypatch.context() as patch:
-        patch.setattr(owner_turns, "queue_owner", lambda *, user, team: 0)
+        patch.setattr(owner_turns, "owner_number", lambda *, user, team: 0)
         owner_turns.forget()
         decision_queue.process_pending(market.pk, at_most=4)
     rows = {f.check: f.rows for f in audit_market(market) if not f.passed}
