@@ -13,7 +13,7 @@ from scheduling.batch.planner import place_batch
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Job
-from scheduling.competition.contest import Contest
+from scheduling.competition.contest import Contest, Start
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Reason
 from scheduling.model.inventory import Inventory, MachineType
@@ -273,6 +273,22 @@ def test_a_bid_that_does_not_compete_does_not_start_in_a_turn() -> None:
     policy, ledger = Competition(later=0.0), Ledger(cluster(4), start=0, slots=HORIZON)
     book = replace(RunningBook(ledger).view(), competitors=(job("competes", 4, Step(20.0, 4), gpus=2),))
     assert policy.admissions(book)(job("other", 4, Constant(50.0), gpus=4)) is None
+
+
+def test_a_start_that_was_admitted_in_a_turn_takes_no_machines_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starts(contest: Contest) -> tuple[Start, ...]:
+        return tuple(Start(bid, 4) for bid in contest.bids if bid.id == "first")
+
+    monkeypatch.setattr(Contest, "starts", starts)
+    policy, running = Competition(later=0.0), RunningBook(Ledger(cluster(2), start=0, slots=HORIZON))
+    first, second = job("first", 4, Step(20.0, 4)), job("second", 4, Step(20.0, 4))
+    tries = policy.admissions(replace(running.view(), competitors=(first, second)))
+    admitted = tries(first)
+    assert admitted is not None
+    running.apply_decision(first, admitted, bound=True)
+    after = tries.after(replace(running.view(), competitors=(second,)))(second)
+    assert after is not None
+    assert after.admitted
 
 
 def test_few_bids_are_priced_in_a_turn_that_are_no_starts(monkeypatch: pytest.MonkeyPatch) -> None:
