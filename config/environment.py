@@ -16,7 +16,6 @@ from urllib.parse import SplitResult, urlsplit
 
 import dj_database_url
 from dj_database_url import DBConfig
-from django.core.exceptions import ImproperlyConfigured
 
 LEAST_KEY: Final = 50
 """Characters of a secret key, of which `openssl rand -hex 32` makes 64."""
@@ -30,6 +29,10 @@ RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a ra
 
 wrong: list[str] = []
 """Problems of the variables that were read so far."""
+
+
+class WrongSettings(SystemExit):
+    """Ends a process with a message about wrong settings and no traceback, whatever has imported them."""
 
 
 def flag(name: str, *, default: bool = False) -> bool:
@@ -186,7 +189,7 @@ def own_key(file: Path) -> str:
 
     Raises
     ------
-    ImproperlyConfigured
+    WrongSettings
         If the file cannot be read and written, or its key is too short.
     """
     try:
@@ -199,11 +202,11 @@ def own_key(file: Path) -> str:
                 opened.flush()
                 os.fsync(opened.fileno())
     except (OSError, UnicodeDecodeError) as error:
-        raise ImproperlyConfigured(
+        raise WrongSettings(
             f"SHADOWPRICE_SECRET_KEY: expected a key, or a file that this user can read and write, got {file}: {error}."
         ) from None
     if len(key) < LEAST_KEY:
-        raise ImproperlyConfigured(f"{file}: expected at least {LEAST_KEY} characters, got {len(key)}.")
+        raise WrongSettings(f"{file}: expected at least {LEAST_KEY} characters, got {len(key)}.")
     return key
 
 
@@ -245,6 +248,6 @@ def single_sign_on_problems(*, issuer: str, client: str, client_secret: str, has
 
 
 def refuse(found: Sequence[str]) -> None:
-    """Raise ImproperlyConfigured with all that was found, if there is anything; each problem is named once."""
+    """Raise WrongSettings with all that was found, if there is anything; each problem is named once."""
     if found:
-        raise ImproperlyConfigured("; ".join(dict.fromkeys(found)) + ".")
+        raise WrongSettings("; ".join(dict.fromkeys(found)) + ".")

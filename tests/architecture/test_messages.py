@@ -19,6 +19,7 @@ MESSAGE: Final = {
     "OutOfRange": 1,
     "UnknownFormat": 0,
     "ValidationError": 0,
+    "WrongSettings": 0,
     "refuse": 1,
 }
 """Errors about input, and the position of their message."""

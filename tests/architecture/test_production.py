@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import pytest
 from django.conf import LazySettings
-from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from config import environment
-from config.environment import LEAST_KEY, own_key, problems, refuse, secret
+from config.environment import LEAST_KEY, WrongSettings, own_key, problems, refuse, secret
 from tests.architecture.test_compose import SERVICES
 from tests.forks import libraries
 from tests.processes import python_env
@@ -55,7 +54,7 @@ def test_each_unsafe_setting_is_named(changes: dict[str, Any], names: list[str])
     found = problems(**(SAFE | changes))
     assert [text.partition(":")[0] for text in found] == names
     if names:
-        with pytest.raises(ImproperlyConfigured) as error:
+        with pytest.raises(WrongSettings) as error:
             refuse(found)
         assert all(name in str(error.value) for name in names)
     else:
@@ -194,7 +193,7 @@ def test_one_error_names_each_wrong_variable_once(tmp_path: Path) -> None:
     }
     done = libraries().complete(["python", "manage.py", "check"], env=python_env(tmp_path, **values), seconds=60)
     assert done.returncode != 0
-    error = done.stderr.strip().rpartition("\n")[2]
+    error = f" {done.stderr}"
     assert [name for name in values if error.count(f" {name}: expected ") != 1] == []
 
 
@@ -202,7 +201,24 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     env = python_env(tmp_path) | {"SHADOWPRICE_VAR": str(tmp_path / "file" / "var")}
     done = libraries().complete(["python", "manage.py", "check"], env=env, seconds=60)
-    assert "ImproperlyConfigured: SHADOWPRICE_VAR: expected a directory" in done.stderr
+    assert done.stderr.startswith("SHADOWPRICE_VAR: expected a directory")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "manage.py", "serve"],
+        ["celery", "-A", "config", "worker"],
+        ["celery", "-A", "config", "beat"],
+        ["uvicorn", "config.asgi:application"],
+        ["python", "-c", "import config.wsgi"],
+    ],
+    ids=" ".join,
+)
+def test_each_process_says_in_one_line_which_setting_is_wrong(command: list[str], tmp_path: Path) -> None:
+    done = libraries().complete(command, env=python_env(tmp_path, SHADOWPRICE_DEBUG="true"), seconds=60)
+    assert done.returncode == 1
+    assert done.stderr == "SHADOWPRICE_DEBUG: expected 0 or 1, got 'true'.\n"
 
 
 def test_no_message_shows_the_key() -> None:
@@ -272,7 +288,7 @@ def test_an_empty_file_of_the_key_is_filled(tmp_path: Path) -> None:
 )
 def test_a_file_of_the_key_that_has_none_is_named(tmp_path: Path, make: Callable[[Path], object], words: str) -> None:
     make(tmp_path / "key")
-    with pytest.raises(ImproperlyConfigured, match=words) as error:
+    with pytest.raises(WrongSettings, match=words) as error:
         own_key(tmp_path / "key")
     assert str(tmp_path / "key") in str(error.value)
 

@@ -1,6 +1,10 @@
 """A replay counts every job, measures what can be checked by hand, and gives the same outcome each time."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -32,6 +36,7 @@ from studies.workloads.simulation.reach import Reach
 from studies.workloads.simulation.replay import LONGEST_HORIZON, Replayed, ReplayParameters, horizon_for, replay
 from studies.workloads.traces.machines import gpu_cluster
 from studies.workloads.traces.mapping import Rules, TracedBids, to_bids
+from tests.forks import ROOT
 from tests.traces import OWN, Traces
 
 SLOT_S = 600
@@ -361,3 +366,14 @@ def test_wrong_input_is_reported_in_one_line(arguments: tuple[Any, ...], word: s
         command(*arguments)
     assert caught.value.returncode == 2
     assert "\n" not in str(caught.value)
+
+
+def test_ctrl_c_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "trace.csv")
+    command = [sys.executable, "manage.py", "replay", str(tmp_path / "trace.csv"), "--gpus", "8"]
+    env = os.environ | {"SHADOWPRICE_VAR": str(tmp_path)}
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True)
+    with process, (tmp_path / "trace.csv").open("w"):  # once the command reads
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (-signal.SIGINT, "")
