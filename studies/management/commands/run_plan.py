@@ -43,6 +43,8 @@ class Command(BaseCommand):
         if row is None:
             raise CommandError(f"plan: expected the number of a completed plan, got {options['plan']}", returncode=2)
         plan = core_plan(row)
+        if options["csv"]:
+            _check_writable(options["csv"])  # before the run, which would be lost
         try:
             with _ended_by_sigterm(), tempfile.TemporaryDirectory() as root:
                 engine = LocalEngine(Path(root) / "processes", ["local"])
@@ -58,6 +60,13 @@ class Command(BaseCommand):
         both = zip(plan_runs.makespans(tasks), plan_runs.mean_losses(tasks), strict=True)
         for batch, (measured, loss) in enumerate(both):
             self.stdout.write(f"{batch:5}  {planned:9.3f}  {measured:10.3f}  {loss:9.3f}")
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise CommandError(f"--csv: expected a file that can be written, got {error}", returncode=2) from None
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -126,6 +127,13 @@ def test_a_pass_without_slots_is_refused_by_name(interrupted: CorePlan) -> None:
 def test_what_cannot_be_run_is_refused(more: dict[str, float], words: str) -> None:
     with pytest.raises(CommandError, match=words):
         call_command("run_plan", 10**6, **more)
+
+
+@pytest.mark.django_db
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(done: Plan, tmp_path: Path) -> None:
+    with patch.object(plan_runs, "run") as run, pytest.raises(CommandError, match="--csv: expected a file"):
+        call_command("run_plan", done.pk, csv=tmp_path / "none" / "tasks.csv")
+    run.assert_not_called()
 
 
 @pytest.mark.django_db
