@@ -113,7 +113,8 @@ class PartFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
         super().clean()
         for form in self.forms:
             chosen = form.cleaned_data.get(self.part) if hasattr(form, "cleaned_data") else None
-            if chosen is not None and chosen.cluster_id != self.instance.cluster_id:
+            # Without a cluster the form of the row itself is refused.
+            if chosen is not None and self.instance.cluster_id not in (None, chosen.cluster_id):
                 form.add_error(self.part, f"{chosen} belongs to another cluster.")
 
 

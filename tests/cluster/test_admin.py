@@ -202,6 +202,15 @@ def test_a_demand_on_another_clusters_resource_is_refused(operator: Client, lab:
     assert not Demand.objects.filter(resource=alien, machine_type__cluster=lab).exists()
 
 
+def test_without_a_cluster_that_alone_is_wrong(operator: Client, lab: Cluster) -> None:
+    resource = Resource.objects.get(cluster=lab, position=0)
+    body = {"name": "new", "kind": "edge", "cluster": "", "upload_delay_s": 0, "storage_mb": ""}
+    body |= rows("capacities", [{"resource": resource.pk, "amount": 1}])
+    page = operator.post(url("server", "add"), body).content.decode()
+    assert "This field is required" in page
+    assert "belongs to another cluster" not in page
+
+
 def test_only_the_clusters_own_resources_are_offered(operator: Client, lab: Cluster) -> None:
     other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="other", edge_servers=1, types=1))
     page = operator.get(url("server", "change", lab.servers.all()[0].pk)).content.decode()
