@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -16,10 +17,11 @@ from auctions.admin.base import operator_of
 from auctions.counterfactual.comparison import ComparedBid, Comparison
 from auctions.counterfactual.preview import Preview, preview
 from auctions.domain.errors import NotReady
-from auctions.engine.markets import open_market, set_open
+from auctions.engine.markets import DEFAULT_POLICY, check_openable, open_market, set_open
 from auctions.engine.policies import change_policy
 from auctions.models import Market, PolicyVersion
 from auctions.policy_form import PolicyForm
+from cluster.models import Cluster
 from scheduling.model.errors import InvalidField, UnknownPolicy
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
@@ -28,10 +30,24 @@ MOST_CHANGED = 50
 """Largest number of decisions that a preview lists."""
 
 
+class MarketForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The cluster of a new market."""
+
+    def clean_cluster(self) -> Cluster:
+        """Refuse a cluster on which no job could run."""
+        cluster: Cluster = self.cleaned_data["cluster"]
+        try:
+            check_openable(cluster, make_policy(DEFAULT_POLICY, {}))
+        except InvalidField as error:
+            raise forms.ValidationError(str(error)) from None
+        return cluster
+
+
 @admin.register(Market)
 class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Open a market for a cluster, open and close it for bids, change its policy."""
 
+    form = MarketForm
     list_display = ["cluster", "is_open", "planning_failed", "policy", "submitted", "version", "slot", "choose_policy"]
     list_select_related = ["cluster"]
     actions = ["open_for_bids", "close_for_bids"]

@@ -22,6 +22,7 @@ from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from scheduling.registry import POLICIES, make_policy
 
 DEFAULT_POLICY: Final = "completions"
@@ -32,8 +33,14 @@ _OF_CLUSTER = Prepared(lambda cluster: Market.objects.select_related("cluster").
 def open_market(
     cluster: Cluster, *, policy: str = DEFAULT_POLICY, parameters: Json | None = None, by: User | None = None
 ) -> Market:
-    """Open the cluster's market under a policy; a market that exists already is only opened for bids again."""
-    make_policy(policy, parameters or {}).check(inventory_of(cluster))
+    """Open the cluster's market under a policy; a market that exists already is only opened for bids again.
+
+    Raises
+    ------
+    scheduling.model.errors.InvalidField
+        If the cluster cannot run any job, or not under this policy.
+    """
+    check_openable(cluster, make_policy(policy, parameters or {}))
     with transaction.atomic():
         market, created = Market.objects.get_or_create(cluster=cluster)
         market = lock(market.pk)
@@ -46,6 +53,15 @@ def open_market(
         market.is_open = True
         save_counters(market)
     return market
+
+
+def check_openable(cluster: Cluster, policy: Policy) -> None:
+    """Raise InvalidField if no job could run on the cluster, or not under the policy."""
+    inventory = inventory_of(cluster)
+    for field, rows in (("worker types", inventory.workers), ("servers", inventory.servers)):
+        if not rows:
+            raise InvalidField(field, "expected at least one before a market is opened, got none")
+    policy.check(inventory)
 
 
 def set_open(market: Market, is_open: bool) -> None:

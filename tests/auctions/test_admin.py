@@ -11,6 +11,7 @@ from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Event, EventKind, Market, PolicyVersion
 from cluster.documents import import_cluster
 from demo.clusters import two_pools_document
+from scheduling.model.errors import InvalidField
 from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES
 from tests.auctions.worlds import body, make_cluster, make_operator, submit
@@ -35,6 +36,18 @@ def test_a_market_is_opened_with_the_default_policy(operator: Client) -> None:
     assert answer.status_code == 302
     market = Market.objects.get(cluster=cluster)
     assert list(market.events.values_list("kind", flat=True)) == [EventKind.OPENED, EventKind.POLICY]
+
+
+@pytest.mark.parametrize("parts", ["servers", "machine_types"])
+def test_no_market_is_opened_where_no_job_could_run(operator: Client, parts: str) -> None:
+    cluster = make_cluster()
+    getattr(cluster, parts).all().delete()
+    answer = operator.post("/admin/auctions/market/add/", {"cluster": cluster.pk})
+    assert answer.status_code == 200
+    assert "expected at least one before a market is opened, got none" in answer.content.decode()
+    with pytest.raises(InvalidField, match="expected at least one"):
+        open_market(cluster)
+    assert not Market.objects.exists()
 
 
 def test_the_form_asks_for_every_parameter_with_its_help(operator: Client, market: Market) -> None:
