@@ -39,6 +39,7 @@ CLOCK_S: Final = 5.0
 """Difference of the clocks of two hosts that is no fault."""
 KEPT_S: Final = 1.0
 """Time for which the result of all checks is kept: anybody may ask for it."""
+BUSY: Final = "the database is away or busy"
 MIGRATED_S: Final = 10.0
 """Time for which it is taken for granted that all migrations are applied, once they were."""
 
@@ -105,7 +106,7 @@ def _database() -> str:
     except (DatabaseError, InterfaceError) as error:
         if not is_busy(error):
             raise
-        return "the database is busy"
+        return BUSY
     return ""
 
 
@@ -119,7 +120,7 @@ def _migrations() -> str:
     except (DatabaseError, InterfaceError) as error:
         if not is_busy(error):
             raise
-        return "the database is busy"
+        return BUSY
     if missing:
         return f"migrations are not applied: {', '.join('.'.join(one) for one in missing)}"
     _migrated_at = monotonic()
@@ -142,7 +143,7 @@ def _space_of_database() -> str:
     except (DatabaseError, InterfaceError) as error:
         if not is_busy(error):
             raise
-        return "the database is busy"
+        return BUSY
     return "the database cannot write: its disk is full, or temp_file_limit below 1 MB" if is_full else ""
 
 

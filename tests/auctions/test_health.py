@@ -65,7 +65,7 @@ def test_a_busy_database_is_named_and_hides_nothing_else(alive: Market, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(connection, "cursor", _busy)
         assert Client().get("/healthz").status_code == 503
-        assert problems() == {"database": "the database is busy"} | unknown
+        assert problems() == {"database": "the database is away or busy"} | unknown
 
 
 def test_a_process_is_not_ready_before_its_migrations_are_applied(alive: Market) -> None:
