@@ -1,4 +1,4 @@
-"""Who counts as one owner of bids: a team, since its members see each other's bids, or else a user."""
+"""Owners of bids: a team is one, since its members see each other's bids; a user without a team is one, too."""
 
 
 def owner_number(*, user: int, team: int | None) -> int:

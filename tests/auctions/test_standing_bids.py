@@ -233,7 +233,7 @@ def test_where_no_prices_are_posted_a_bid_that_wants_to_stand_is_refused(db: Non
     with checked_change(Cluster.objects.get()):
         Cluster.objects.update(standing_by_default=True)
     body = {"model": "ResNet-50", "epochs": 1, "weight": 3}
-    with pytest.raises(InvalidField, match="posts no prices") as caught:
+    with pytest.raises(InvalidField, match="without posted prices no bid stands") as caught:
         standing_body(market, bob, {**body, "standing": True})
     assert caught.value.field == "standing"
     with pytest.raises(InvalidField) as caught:
