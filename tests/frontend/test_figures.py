@@ -12,7 +12,7 @@ from auctions.readings.types import Flow, Machines, Welfare
 from frontend.figures import flow, gantt, machines, prices, value, welfare
 from frontend.figures.base import Drawing, rounded
 from frontend.figures.gantt import Span
-from frontend.figures.timeline import TimeLine
+from frontend.figures.timeline import MARGIN_SLOTS, TimeLine
 
 LINE = TimeLine(epoch=datetime(2026, 1, 5, tzinfo=UTC), slot_seconds=3600)
 
@@ -243,7 +243,7 @@ def test_machines_are_steps_by_role_and_a_table_by_slot() -> None:
 def test_the_machines_of_a_job_fill_the_chart_however_long_ago_it_ran(now: int) -> None:
     counts = Machines(start=10, workers=np.array([2, 0, 5]), num_ps=np.array([1, 0, 3]))
     shown = machines.figure(counts, LINE, now=now).layout["xaxis"]["range"]
-    assert shown == [LINE.date(10 - machines.MARGIN_SLOTS), LINE.date(13 + machines.MARGIN_SLOTS)]
+    assert shown == [LINE.date(10 - MARGIN_SLOTS), LINE.date(13 + MARGIN_SLOTS)]
 
 
 def test_a_ring_has_no_line_of_parameter_servers() -> None:
