@@ -1,6 +1,7 @@
 """The executor runs what the market's commitments say, slot by slot; the engine is a fake in memory."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from auctions.models import BidState, Commitment
 from auctions.state import book
-from execution.engines.base import Limits
+from execution import launching, lease
+from execution.engines.base import EngineError, Limits, Start
 from execution.models import (
     Ending,
     Execution,
@@ -174,8 +176,6 @@ def test_a_lost_process_is_recorded_once_and_its_job_is_started_again(world: Wor
 
 
 def test_a_process_that_nobody_wants_is_killed(world: World) -> None:
-    from execution.engines.base import Start
-
     world.engine.launch(Start("stranger", "edge-0", ("x",), {}, Path("/"), world.now + 1e6, 1.0))
     world.go(10)
     assert world.engine.alive() == []
@@ -203,6 +203,39 @@ def test_a_server_that_cannot_be_reached_is_tried_again(world: World) -> None:
     assert len(world.engine.alive()) == Process.objects.count()
 
 
+def test_a_launch_that_is_refused_is_tried_later_and_later_and_said_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: dict[str, list[float]] = {}
+
+    def refuse(start: Start) -> None:
+        tried.setdefault(start.key, []).append(world.now)
+        raise EngineError("the server is away")
+
+    monkeypatch.setattr(world.engine, "launch", refuse)
+    monkeypatch.setattr(launching, "LONGEST_DELAY_S", 8.0)
+    world.submit(epochs=8)
+    world.go(140, every=1.0)
+    assert tried
+    for times in tried.values():
+        waits = [later - sooner for sooner, later in pairwise(times)]
+        assert waits == [1.0, 2.0, 4.0, *[8.0] * (len(waits) - 3)]
+        assert len(waits) > 4
+    said = [record for record in caplog.records if "was not started: the server is away" in record.getMessage()]
+    assert len(said) == len(tried)
+
+
+def test_a_job_whose_programs_end_well_is_complete_in_the_market_at_once(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(110)
+    for key in world.engine.alive():
+        world.engine.exit(key, 0)
+    world.go(10)
+    bid.refresh_from_db()
+    assert bid.state == BidState.COMPLETED
+    assert world.training(bid).state == TrainingState.FINISHED
+
+
 def test_one_executor_is_active_and_another_one_takes_over_when_its_lease_has_run_out(world: World) -> None:
     one, other = world.executor("one"), world.executor("other")
     assert one.once()
@@ -213,6 +246,9 @@ def test_one_executor_is_active_and_another_one_takes_over_when_its_lease_has_ru
     world.wall[0] += 16
     assert other.once()
     assert not one.once()
+    held = Lease.objects.get().until
+    lease.give_back("one", now=world.now)
+    assert Lease.objects.get().until == held, "who does not hold the lease gives nothing back"
     other.close()
     assert Lease.objects.get().until == world.now  # pages say since when none is active
     assert one.once()

@@ -40,6 +40,15 @@ def test_a_line_of_another_form_is_passed_over(tmp_path: Path, name: str) -> Non
     assert progress_from(str(file), 0) == ([Point(7, 0.5, 2)], file.stat().st_size)
 
 
+def test_only_what_is_behind_the_offset_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    file.write_text('{"step": 1}\n{"step": 2}\n')
+    _, offset = progress_from(str(file), 0)
+    with file.open("a") as more:
+        more.write('{"step": 3}\n{"step"')
+    assert progress_from(str(file), offset) == ([Point(3, None, None)], file.stat().st_size - len('{"step"'))
+
+
 def test_losses_and_durations_whose_sums_are_not_finite_are_not_taken(tmp_path: Path) -> None:
     file = tmp_path / "progress"
     file.write_text('{"step": 1, "loss": 1e308, "seconds": 1e308}\n{"step": 2, "loss": -Infinity, "seconds": -1}\n')

@@ -60,6 +60,33 @@ def test_failures_wait_on_purpose_and_are_not_counted(world: World) -> None:
     assert (found.restarts, found.seconds, found.slots) == (0, None, None)
 
 
+def test_of_a_job_that_failed_later_the_change_of_machines_alone_is_counted(world: World) -> None:
+    training = restarted(world)
+    second = training.generations.get(number=1)
+    second.state, second.ending, second.ended_at = GenerationState.ENDED, Ending.FAULT, clock.now()
+    second.save()
+    third = Generation.objects.create(
+        training=training,
+        number=2,
+        fence=1,
+        allocation=second.allocation,
+        slot=2,
+        until=BEGIN_S + 1_000,
+        created_at=clock.now(),
+    )
+    Progress.objects.create(generation=third, step=10, seconds=3.0, at=clock.now() + timedelta(seconds=900))
+    found = restart_cost(world.market)
+    assert (found.restarts, found.seconds) == (1, 21.0)
+
+
+def test_a_step_that_comes_sooner_than_expected_costs_nothing(world: World) -> None:
+    """The clock of a program may be wrong."""
+    training = restarted(world)
+    Progress.objects.filter(generation__number=1).update(step=11, at=clock.now() - timedelta(seconds=50))
+    assert (restart_cost(world.market).restarts, restart_cost(world.market).seconds) == (1, 0.0)
+    assert training.generations.count() == 2
+
+
 def test_the_parameter_is_that_of_the_policy_in_force(
     db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
 ) -> None:

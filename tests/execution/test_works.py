@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from auctions.state import book
+from execution import executor as executing
 from execution import lease, records
 from execution.executor import Executor
 from execution.models import Ending, Execution, Generation, Program, Progress, Training
@@ -70,6 +71,16 @@ def test_what_many_jobs_report_is_recorded_in_one_transaction(world: World) -> N
     assert Progress.objects.count() == 4
     assert set(Training.objects.values_list("step", "loss")) == {(2, 2.0)}
     assert len(queries_of(world, executor)) == len(quiet)
+
+
+def test_many_reports_are_recorded_in_several_transactions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = run_jobs(world, 2)
+    quiet = queries_of(world, executor)
+    monkeypatch.setattr(executing, "POINTS_AT_ONCE", 2)
+    for path in progress_files(world):
+        path.write_bytes(b'{"step": 1}\n{"step": 2}\n')
+    assert transactions(queries_of(world, executor)) == transactions(quiet) + 2
+    assert Progress.objects.count() == 4
 
 
 def test_what_could_not_be_recorded_is_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
