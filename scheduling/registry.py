@@ -58,7 +58,7 @@ def make_policy(name: str, parameters: Json) -> Policy:
     UnknownPolicy
         If no policy has that name; the message lists those that exist.
     InvalidField
-        If a parameter is unknown or out of range; the message names it.
+        If parameters are unknown or out of range; it names them all.
 
     Examples
     --------
@@ -78,9 +78,14 @@ def make_policy(name: str, parameters: Json) -> Policy:
         raise InvalidField("parameters", f"expected an object, got {shown(parameters)}")
     known = parameters_of(kind)
     names = ", ".join(sorted(known))
-    wrong = [InvalidField(str(key), f"unknown parameter of {name}; known: {names}") for key in parameters]
-    refuse_all([one for one in wrong if one.field not in known])
-    policy: Policy = kind(**{known[key].name: value for key, value in parameters.items()})
+    wrong = [
+        InvalidField(str(key), f"unknown parameter of {name}; known: {names}") for key in parameters if key not in known
+    ]
+    try:
+        policy: Policy = kind(**{known[key].name: value for key, value in parameters.items() if key in known})
+    except InvalidField as error:
+        wrong += [error, *error.also]
+    refuse_all(wrong)
     return policy
 
 

@@ -82,7 +82,7 @@ class Schema(serializers.Serializer):  # type: ignore[type-arg]
         """Return the body with the values of what was left out."""
         return data
 
-    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+    def wrong_keys(self, data: dict[str, Any]) -> Mapping[str, str]:
         """Return what is wrong with the choice of keys, by key: those that are missing or out of place here."""
         return {}
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.contrib.auth.models import User
 from rest_framework.exceptions import ValidationError
+from rest_framework.fields import empty
 
 from auctions.domain import programs
 from auctions.domain.inventory_snapshot import InventorySnapshot
@@ -168,13 +169,18 @@ class ProgramIn(Schema):
         " its newest checkpoint.",
     )
 
-    def validate(self, attrs: Any) -> Any:
-        """Check that the bidder may run the program on the cluster."""
+    def wrong_keys(self, data: dict[str, Any]) -> Mapping[str, str]:
+        """Return why the bidder may not run the program on the cluster, whatever else is wrong in the body."""
         bids: BidContext = self.context["bids"]
-        wrong = programs.problems(bids.cluster, bids.bidder, attrs)
-        if wrong:
-            raise ValidationError({field: [problem] for field, problem in wrong.items()})
-        return attrs
+        stated = {key: data[key] for key in ("name", "continues") if self._is_right(key, data)}
+        return programs.problems(bids.cluster, bids.bidder, stated) if "name" in stated else {}
+
+    def _is_right(self, key: str, data: dict[str, Any]) -> bool:
+        """Return whether a field is there and has the right form."""
+        try:
+            return key in data and self.fields[key].run_validation(data[key]) == data[key]
+        except ValidationError:
+            return False
 
 
 class BidIn(Schema):
@@ -249,11 +255,9 @@ class BidIn(Schema):
         " does not change the decision.",
     )
 
-    def to_internal_value(self, data: Any) -> Any:
-        """Check a body against a market; without one in the context, only check that it is an object."""
-        if "bids" not in self.context and isinstance(data, Mapping):
-            return dict(data)
-        return super().to_internal_value(data)
+    def run_validation(self, data: Any = empty) -> Any:
+        """Check a body against a market; without one in the context, leave it for the check that has one."""
+        return super().run_validation(data) if "bids" in self.context else data
 
     def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
         """Fill in the profile of the model and the defaults."""
@@ -262,7 +266,7 @@ class BidIn(Schema):
             filled |= dict.fromkeys(RING_KEYS, 0)
         return {**{key: value for key, value in filled.items() if key in self._needed(data)}, **data}
 
-    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+    def wrong_keys(self, data: dict[str, Any]) -> Mapping[str, str]:
         """Refuse what this market does not run, and keys that it does not take or that are missing."""
         policy = self._bids.policy
         architecture = self._architecture(data)

@@ -12,7 +12,8 @@ from cluster.models import Cluster
 from scheduling.model.types import Json
 
 Check = Callable[[Cluster, User | None, Json], Mapping[str, str]]
-"""Takes a cluster, the bidder and the program of a bid, which has the right form; returns problems by field.
+"""Takes a cluster, the bidder, and of the program of a bid `name` and `continues`, which have the right form; returns
+problems by field.
 
 The bidder is None if a quote is asked for nobody. The field "" is the program as a whole.
 """

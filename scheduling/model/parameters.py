@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import Field, field, fields
+from functools import partial
 from typing import Any
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import check_integer, check_list, check_number, shown
+from scheduling.model.validation import check_each, check_integer, check_list, check_number, shown
 
 
 def parameter(default: Any, text: str, **limits: Any) -> Any:
@@ -31,10 +32,12 @@ def check_parameters(policy: Any) -> None:
     Raises
     ------
     InvalidField
-        If a value is of the wrong type or out of range; the error names the parameter.
+        If values are of the wrong type or out of range; the error names all these parameters.
     """
-    for name, one in parameters_of(policy).items():
-        object.__setattr__(policy, one.name, _checked(name, one, getattr(policy, one.name)))
+    known = parameters_of(policy)
+    values = check_each(partial(_checked, name, one, getattr(policy, one.name)) for name, one in known.items())
+    for one, value in zip(known.values(), values, strict=True):
+        object.__setattr__(policy, one.name, value)
 
 
 def parameters_to_json(policy: Any) -> Json:

@@ -59,6 +59,14 @@ def test_it_is_refused_where_nobody_runs_jobs(market: Market, alice: User, monke
     assert Bid.objects.count() == 0
 
 
+def test_a_name_that_does_not_exist_is_named_beside_other_wrong_fields(running: Market, alice: User) -> None:
+    wrong = refused(running.cluster, alice, {"name": "other", "steps": 0, "continues": "12", "more": 1})
+    assert wrong.pop("program.name") == "expected train, got other"
+    assert set(wrong) == {"program.steps", "program.continues", "program.more"}
+    other = make_market(make_cluster("office")).cluster
+    assert set(refused(other, alice, {"name": "train", "steps": 0})) == {"program", "program.steps"}
+
+
 def test_it_is_stored_as_it_was_sent(running: Market, alice: User) -> None:
     for program in (PROGRAM, {"name": "train"}):
         bid = submit(running, alice, program=program)

@@ -163,6 +163,13 @@ def test_bulk_refuses_what_is_no_list_of_bids(api: APIClient, bids: Any) -> None
     assert rows() == before
 
 
+@pytest.mark.parametrize("entry", [5, None, []])
+def test_a_bulk_names_an_entry_that_is_no_object_beside_what_is_wrong_in_the_others(api: APIClient, entry: Any) -> None:
+    answer = send(api, "bids/bulk", {"bids": [entry, {**full("step"), "epochs": 0}]})
+    assert [row["field"] for row in answer.json()["errors"]] == ["bids[0]", "bids[1].epochs"]
+    assert answer.json()["errors"][0]["message"].startswith("expected an object, got ")
+
+
 @pytest.mark.parametrize("field", ["username", "password"])
 @pytest.mark.parametrize("value", [None, 3, True, [], {}, "", "x" * 501, "\0", nan])
 def test_a_login_that_is_no_text_is_named(api: APIClient, field: str, value: Any) -> None:
