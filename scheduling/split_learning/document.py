@@ -8,10 +8,17 @@ import numpy as np
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints, Json
 from scheduling.model.validation import check_each, check_fraction, check_integer, check_list, check_object, shown
-from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS, TIMES, Instance
+from scheduling.split_learning.instance import (
+    GIGABYTE,
+    LARGEST_SLOTS,
+    MOST_CLIENTS,
+    MOST_HELPERS,
+    TIMES,
+    Instance,
+    gigabytes,
+)
 from scheduling.split_learning.plan import Plan
 
-GIGABYTE = 10**9
 LARGEST_GB = 10**8
 LONGEST_NAME = 100
 TABLES = tuple(name for name in TIMES if name != "gap")
@@ -87,23 +94,17 @@ def instance_document(instance: Instance) -> Json:
     return {
         "slot_ms": instance.slot_ms,
         "helpers": [
-            {"name": name, "memory_gb": _gigabytes(capacity), "switch": switch}
+            {"name": name, "memory_gb": gigabytes(capacity), "switch": switch}
             for name, capacity, switch in zip(
                 instance.helpers, instance.capacity.tolist(), instance.switch.tolist(), strict=True
             )
         ],
         "clients": [
-            {"name": name, "demand_gb": _gigabytes(demand)}
+            {"name": name, "demand_gb": gigabytes(demand)}
             for name, demand in zip(instance.clients, instance.demand.tolist(), strict=True)
         ],
         **{name: getattr(instance, name).tolist() for name in TIMES},
     }
-
-
-def _gigabytes(amount: int) -> str:
-    """Exact, as a decimal."""
-    whole, rest = divmod(amount, GIGABYTE)
-    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def _rows(name: str, rows: object, *, required: str, optional: tuple[str, ...]) -> list[Json]:

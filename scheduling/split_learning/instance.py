@@ -11,6 +11,7 @@ from scheduling.model.types import Ints
 
 Flags = NDArray[np.bool_]
 
+GIGABYTE = 10**9
 LARGEST_SLOTS = 10**9
 """No time may exceed it, so that no sum of times can overflow."""
 LARGEST_BYTES = 10**18 // 2
@@ -136,21 +137,28 @@ class Instance:
         if len(homeless):
             j = int(homeless[0])
             raise InvalidField(
-                f"demand[{j}]",
-                f"expected at most {self.capacity.max()} bytes, the largest memory of a helper, got {self.demand[j]}"
-                f" (client {self.clients[j]})",
+                f"clients[{j}].demand_gb",
+                f"expected at most {gigabytes(self.capacity.max())} GB, the largest memory of a helper, got"
+                f" {gigabytes(self.demand[j])} GB (client {self.clients[j]})",
             )
         needed, there = sum(self.demand.tolist()), sum(self.capacity.tolist())
         if needed > there:
             raise InvalidField(
-                "demand",
-                f"expected at most {there} bytes of all clients together ({_largest(self.helpers, self.capacity)}), got"
-                f" {needed} ({_largest(self.clients, self.demand)})",
+                "clients",
+                f"expected a demand of at most {gigabytes(there)} GB of all clients together"
+                f" ({_largest(self.helpers, self.capacity)}), got {gigabytes(needed)} GB"
+                f" ({_largest(self.clients, self.demand)})",
             )
 
 
+def gigabytes(amount: int) -> str:
+    """Return a number of bytes in GB, exactly."""
+    whole, rest = divmod(int(amount), GIGABYTE)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
+
+
 def _largest(names: tuple[str, ...], amounts: Ints) -> str:
-    """Return the name with the largest amount, and the number of the others."""
+    """Return the names with the largest amounts, in GB, and the number of the others."""
     first = np.argsort(-amounts, kind="stable")[:NAMED]
     others = len(names) - len(first)
-    return ", ".join(f"{names[n]} {amounts[n]}" for n in first) + (f" and {others} more" if others else "")
+    return ", ".join(f"{names[n]} {gigabytes(amounts[n])}" for n in first) + (f" and {others} more" if others else "")

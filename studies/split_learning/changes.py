@@ -16,8 +16,7 @@ import numpy as np
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints, Json
 from scheduling.model.validation import shown
-from scheduling.split_learning.document import GIGABYTE
-from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_HELPERS, TIMES, Instance
+from scheduling.split_learning.instance import GIGABYTE, LARGEST_SLOTS, MOST_HELPERS, TIMES, Instance
 
 OF_CLIENTS: Final = ("release", "gap", "tail")
 """The times of a client and its link, which the factor of a slower client multiplies."""
@@ -173,16 +172,22 @@ class _Draft:
         return {kind: np.array([row[kind] for row in rows], dtype=np.int64) for kind in TIMES}
 
     def part(self, rows: list[int], columns: list[int]) -> Instance:
-        """Return the instance of these helpers and clients; raises InvalidField."""
-        return Instance(
-            **{name: self.times[name][np.ix_(rows, columns)] for name in TIMES},
-            demand=np.array(self.demand, dtype=np.int64)[columns],
-            capacity=self.before.capacity[rows],
-            switch=self.before.switch[rows],
-            helpers=tuple(self.helpers.known[i] for i in rows),
-            clients=tuple(self.clients.known[j] for j in columns),
-            slot_ms=self.before.slot_ms,
-        )
+        """Return the instance of these helpers and clients.
+
+        Raises InvalidField about all changes together: a request has no fields of the new instance.
+        """
+        try:
+            return Instance(
+                **{name: self.times[name][np.ix_(rows, columns)] for name in TIMES},
+                demand=np.array(self.demand, dtype=np.int64)[columns],
+                capacity=self.before.capacity[rows],
+                switch=self.before.switch[rows],
+                helpers=tuple(self.helpers.known[i] for i in rows),
+                clients=tuple(self.clients.known[j] for j in columns),
+                slot_ms=self.before.slot_ms,
+            )
+        except InvalidField as error:
+            raise error.at("") from None
 
 
 def _indices(key: str, changes: Json, names: _Names) -> set[int]:

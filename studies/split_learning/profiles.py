@@ -13,8 +13,7 @@ import numpy as np
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import shown
-from scheduling.split_learning.document import GIGABYTE
-from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.instance import GIGABYTE, Instance
 from studies.split_learning.measured_networks import Client, Device, Network, profiled
 from studies.split_learning.scenarios import SLOT_MS
 

@@ -145,7 +145,7 @@ GOOD = """{"slot_ms": 10, "helpers": [{"memory_gb": 1.5, "name": "vm"}], "client
 @pytest.mark.parametrize(
     ("old", "new", "field", "words"),
     [
-        ('"memory_gb": 1.5', '"memory_gb": 0.5', "demand[0]", "got 1000000000 (client pi)"),
+        ('"memory_gb": 1.5', '"memory_gb": 0.5', "clients[0].demand_gb", "got 1 GB (client pi)"),
         ('"memory_gb": 1.5', '"memory_gb": -1', "helpers[0].memory_gb", "(vm)"),
         ('"memory_gb": 1.5', '"memory_gb": "\u0661"', "helpers[0].memory_gb", "expected a finite number"),
         ('"demand_gb": 1', '"demand_gb": "1_0"', "clients[0].demand_gb", "(pi)"),
@@ -174,7 +174,8 @@ def test_bad_instances_are_refused_by_name(old: str, new: str, field: str, words
 
 def test_memory_that_is_too_little_for_all_names_who_has_most() -> None:
     instance = draw(np.random.default_rng(1), clients=5, helpers=2)
-    with pytest.raises(InvalidField, match="at most 11 bytes of all clients together") as caught:
-        replace(instance, demand=np.array([3, 1, 4, 1, 3]), capacity=np.array([4, 7]))
-    helpers, clients = "(helper-1 7, helper-0 4)", "(client-2 4, client-0 3, client-4 3 and 2 more)"
-    assert caught.value.problem.endswith(f"{helpers}, got 12 {clients}")
+    with pytest.raises(InvalidField, match=r"at most 1\.1 GB of all clients together") as caught:
+        replace(instance, demand=10**8 * np.array([3, 1, 4, 1, 3]), capacity=10**8 * np.array([4, 7]))
+    assert caught.value.field == "clients"
+    helpers, clients = "(helper-1 0.7, helper-0 0.4)", "(client-2 0.4, client-0 0.3, client-4 0.3 and 2 more)"
+    assert caught.value.problem.endswith(f"{helpers}, got 1.2 GB {clients}")
