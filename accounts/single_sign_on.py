@@ -31,6 +31,8 @@ LEEWAY_S: Final = 60
 LONGEST_NAME: Final = 150
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures by keys of which the provider alone has the private half."""
+ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+"""Addresses that the document of a provider must have."""
 _STRANGE: Final = re.compile(r"[^\w.@+-]")
 """Characters that no user name has."""
 _CODE: Final = re.compile("[a-z_]{1,40}")
@@ -54,7 +56,7 @@ def begin(request: HttpRequest, redirect_uri: str) -> HttpResponse:
     try:
         answer: HttpResponse = _checked_provider().authorize_redirect(request, redirect_uri)
     except (RequestException, RuntimeError, ValueError) as error:
-        raise ProviderAway(f"The login service does not answer: {type(error).__name__}.") from error
+        raise _away(error) from error
     return answer
 
 
@@ -81,7 +83,7 @@ def claims_of(request: HttpRequest) -> Mapping[str, Any]:
     except (OAuthError, JoseError) as error:
         raise LoginRefused(f"The login was refused: {_words(error)}.") from error
     except (RequestException, RuntimeError, ValueError, KeyError) as error:
-        raise ProviderAway(f"The login service does not answer: {type(error).__name__}.") from error
+        raise _away(error) from error
     claims: Mapping[str, Any] | None = token.get("userinfo")
     if not claims or not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise LoginRefused("The login was refused: there is no ID token.")
@@ -193,14 +195,31 @@ def _link(user: User, claims: Mapping[str, Any]) -> User:
 
 
 def _checked_provider() -> Any:
-    """Return the client of the provider, whose own document names it as its tokens do."""
+    """Return the client of the provider, whose own document names it as its tokens do.
+
+    Raises
+    ------
+    ValueError
+        If the document is wrong; the next login reads it again.
+    """
     provider = _provider(settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET)
-    metadata = provider.load_server_metadata()
-    if str(metadata.get("issuer", "")).rstrip("/") != settings.OIDC_ISSUER:
-        raise ValueError("another issuer")
-    offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
-    metadata["id_token_signing_alg_values_supported"] = [name for name in offered if name in ALGORITHMS]
+    try:
+        _check_document(provider.load_server_metadata())
+    except (TypeError, ValueError) as error:  # the library cannot keep JSON that is no object
+        _provider.cache_clear()
+        raise ValueError(f"wrong document of the provider: {error}") from error
     return provider
+
+
+def _check_document(document: dict[str, Any]) -> None:
+    """Check what the provider says of itself, and leave of its signatures those of `ALGORITHMS`."""
+    if str(document.get("issuer", "")).rstrip("/") != settings.OIDC_ISSUER:
+        raise ValueError("another issuer")
+    for name in ENDPOINTS:
+        if not str(document.get(name, "")).startswith(("https://", "http://")):
+            raise ValueError(f"no {name}")
+    offered = document.get("id_token_signing_alg_values_supported") or ["RS256"]
+    document["id_token_signing_alg_values_supported"] = [name for name in offered if name in ALGORITHMS]
 
 
 @cache
@@ -217,6 +236,12 @@ def _provider(issuer: str, client: str, client_secret: str) -> Any:
             "code_challenge_method": "S256",
             "default_timeout": TIME_LIMIT_S,
         },
+    )
+
+
+def _away(error: Exception) -> ProviderAway:
+    return ProviderAway(
+        f"The login service does not answer as it should ({type(error).__name__}). Try again in some minutes."
     )
 
 

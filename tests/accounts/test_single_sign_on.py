@@ -211,6 +211,30 @@ def test_a_provider_that_is_away_is_said_to_be(settings: LazySettings, db: None)
     assert "does not answer" in refused(client.get(BEGIN), client)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        None,
+        "down for maintenance",
+        {},
+        {"authorization_endpoint": None},
+        {"token_endpoint": 5},
+        {"id_token_signing_alg_values_supported": 5},
+    ],
+)
+def test_a_provider_whose_document_is_wrong_for_a_while_is_away_for_that_while(
+    there: Provider, monkeypatch: pytest.MonkeyPatch, document: Any
+) -> None:
+    right, client = there.document(), Client()
+    with monkeypatch.context() as patch:
+        wrong = {**right, **document} if isinstance(document, dict) and document else document
+        patch.setattr(there, "document", lambda: wrong)
+        assert "does not answer as it should" in refused(client.get(BEGIN), client)
+        assert "does not answer as it should" in refused(client.get(BACK, {"code": "x", "state": "y"}), client)
+    assert user_of(log_in(there, client)[0]) == "bella"
+
+
 def test_a_name_that_is_taken_is_not_that_account(there: Provider) -> None:
     User.objects.create_superuser("bella", password="x")
     client, _ = log_in(there)
