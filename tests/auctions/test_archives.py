@@ -383,9 +383,9 @@ def test_the_command_archives_and_checks(old: Market, folder: Path) -> None:
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("archive 1: ")
     assert lines[1].startswith("nothing is old enough")
-    assert lines[2] == "1 archives replayed, byte for byte the same"
+    assert lines[2] == "1 archive replayed, byte for byte the same"
     next(folder.iterdir()).unlink()
-    with pytest.raises(CommandError, match="1 things are not as they were sealed"):
+    with pytest.raises(CommandError, match="1 thing is not as it was sealed"):
         call_command("archive", "lab", "--check", stdout=out)
 
 

@@ -20,7 +20,7 @@ from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.history import recorded
-from auctions.history.audit import CHECKS, CHECKS_OF_TEAMS, audit_market
+from auctions.history.audit import CHECKS, CHECKS_OF_TEAMS, Finding, audit_market
 from auctions.models import (
     Bid,
     BidState,
@@ -305,9 +305,16 @@ def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
     out = StringIO()
     with pytest.raises(CommandError) as failure:
         call_command("audit", "--market", "lab", "--json", stdout=out)
-    assert failure.value.returncode == 1
+    assert (failure.value.returncode, str(failure.value)) == (1, "2 checks failed")
     rows = json.loads(out.getvalue())["lab"]["payments are charged once, as decided"]
     assert rows == [f"bid {bid.sequence} ({bid.state}) was billed {bid.payment} and charged 0.125"]
+
+
+def test_one_failed_check_is_said_in_the_singular(busy: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "auctions.management.commands.audit.audit_market"
+    monkeypatch.setattr(command, lambda *_: (Finding("sums are right", ("bid 1",)), Finding("rows are right", ())))
+    with pytest.raises(CommandError, match=r"^1 check failed$"):
+        call_command("audit", "--market", "lab", stdout=StringIO())
 
 
 def test_the_events_are_read_page_by_page_and_no_bid_is_kept(busy: Market, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 from tqdm import tqdm
 
 from auctions.history.audit_archives import archive_replays, chain_is_whole, outcomes_are_as_sealed
@@ -51,7 +52,7 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{market}: nothing is archived in the background"
                 if days == OFF
-                else f"{market}: events are archived after {days} days"
+                else f"{market}: events are archived after {days} day{pluralize(days)}"
             )
 
     def _archive(self, market: Market, before: Before, folder: Path) -> None:
@@ -71,8 +72,9 @@ class Command(BaseCommand):
         for problem in found:
             self.stdout.write(problem)
         if found:
-            raise CommandError(f"{len(found)} things are not as they were sealed", returncode=1)
-        self.stdout.write(f"{len(seals)} archives replayed, byte for byte the same")
+            differ = "1 thing is not as it was" if len(found) == 1 else f"{len(found)} things are not as they were"
+            raise CommandError(f"{differ} sealed", returncode=1)
+        self.stdout.write(f"{len(seals)} archive{pluralize(seals)} replayed, byte for byte the same")
 
 
 def _before(text: str) -> Before:

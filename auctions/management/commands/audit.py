@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 from tqdm import tqdm
 
 from auctions.history.audit import Finding, audit_market, audit_teams
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(document, indent=2))
         if failed:
-            raise CommandError(f"{failed} checks failed", returncode=1)
+            raise CommandError(f"{failed} check{pluralize(failed)} failed", returncode=1)
 
     def _audited(self, market: Market) -> tuple[Finding, ...]:
         """Run the checks with a bar on a terminal; without one, nothing is shown."""

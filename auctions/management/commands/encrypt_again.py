@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.template.defaultfilters import pluralize
 
 from auctions.webhooks.hooks import encrypt_again
 
@@ -15,9 +16,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Encrypt them, and say how many."""
         read, unreadable = encrypt_again()
-        self.stdout.write(f"Secrets of {read} webhooks are encrypted with the present key.")
+        self.stdout.write(f"Secrets of {read} webhook{pluralize(read)} are encrypted with the present key.")
         if unreadable:
             raise CommandError(
                 "SHADOWPRICE_SECRET_KEY_FALLBACKS: expected every key under which secrets are encrypted, got none for"
-                f" {unreadable} webhooks; their owners can replace these secrets."
+                f" {unreadable} webhook{pluralize(unreadable)}; their owners can replace these secrets."
             )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.history.replay import replay_market
@@ -33,4 +34,4 @@ class Command(BaseCommand):
             )
         if replay.mismatches:
             raise CommandError(f"{len(replay.mismatches)} of {replay.decisions} decisions differ", returncode=1)
-        self.stdout.write(f"{replay.decisions} decisions replayed, byte for byte the same")
+        self.stdout.write(f"{replay.decisions} decision{pluralize(replay.decisions)} replayed, byte for byte the same")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 
 from cluster.documents import import_cluster, read_document
 from cluster.guards import ChangeRefused
@@ -30,4 +31,5 @@ class Command(BaseCommand):
             cluster = import_cluster(read_document(content))
         except (InvalidField, ChangeRefused) as error:
             raise CommandError(str(error)) from None
-        self.stdout.write(f"Stored {cluster.name}: {cluster.servers.count()} servers.")
+        count = cluster.servers.count()
+        self.stdout.write(f"Stored {cluster.name}: {count} server{pluralize(count)}.")

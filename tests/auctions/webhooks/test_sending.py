@@ -71,7 +71,7 @@ def test_another_secret_key_changes_no_secret(made: Made, settings: LazySettings
         assert verified(second.secret, headers, b"{}")
         assert verified(made.secret, headers, b"{}")
         call_command("encrypt_again", stdout=(said := StringIO()))
-        assert said.getvalue() == "Secrets of 1 webhooks are encrypted with the present key.\n"
+        assert said.getvalue() == "Secrets of 1 webhook are encrypted with the present key.\n"
     settings.SECRET_KEY = first  # which is needed no longer
     with pytest.raises(signing.SecretUnreadable):
         signing.signed(Webhook.objects.get(), "msg_1", b"{}", now)
@@ -79,7 +79,7 @@ def test_another_secret_key_changes_no_secret(made: Made, settings: LazySettings
 
 def test_secrets_of_a_lost_key_are_counted_and_stay(made: Made, settings: LazySettings) -> None:
     stored, settings.SECRET_KEY = made.webhook.secret, "another key"
-    with pytest.raises(CommandError, match="got none for 1 webhooks"):
+    with pytest.raises(CommandError, match="got none for 1 webhook;"):
         call_command("encrypt_again", stdout=StringIO())
     assert Webhook.objects.get().secret == stored
     new = rotate(Webhook.objects.get())
