@@ -278,3 +278,18 @@ def test_who_holds_machines_that_a_bound_job_has_later_keeps_them() -> None:
     assert {name: known.completion for name, known in going.book.jobs.items()} == {"a": 4, "b": 4, "c": 9, "d": None}
     going.advance(20)
     assert completions(going) == {"a": 4, "b": 4, "c": 9, "d": 10}
+
+
+def test_who_keeps_its_machines_leaves_them_to_nobody_else() -> None:
+    # "a" holds 3 of 4 GPUs up to slot 4; 2 are promised from slot 6 on, so "a" could not hold 3 for the whole horizon.
+    going = Simulation(Fifo(), RunningBook(Ledger(gpu_cluster(4), start=0, slots=20)))
+    going.arrive(job("a", 3, 4))
+    promised = Schedule(6, 9, (Placement(6, 9, Role.WORKER, 0, 1, 1),))
+    admitted = Decision.admit("c", promised, "", slot=0, value=1.0, standalone_value=1.0, density=(0.0,))
+    going.book.apply_decision(job("c", 2, 3), admitted, bound=True)
+    going.advance(1)
+    going.policy = Dorm()
+    going.arrive(job("two", 2, 1, at=1))
+    going.arrive(job("one", 1, 1, at=1))
+    going.advance(20)
+    assert completions(going) == {"a": 4, "c": 9, "two": 5, "one": 2}

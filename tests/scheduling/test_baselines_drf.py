@@ -102,6 +102,13 @@ def test_jobs_whose_fair_share_is_too_small_to_complete_them_in_time_run_one_aft
     assert workers(going, "b") == [0] * 5 + [4] * 5
 
 
+def test_the_slot_that_a_job_loses_as_it_shrinks_counts_against_its_horizon() -> None:
+    # In slot 1 "a" has 12 worker-slots left: 2 workers would need a lost slot and 6 more, and the horizon has 6.
+    going = run(Drf(), [job("a", 1, 16, workers=4), job("b", 1, 2, workers=4, at=1)], 4, slots=6)
+    assert workers(going, "a")[:3] == [4, 3, 3]
+    assert workers(going, "b") == [0, 1, 1]
+
+
 @settings(max_examples=rounds(20), deadline=None)
 @given(seed=seeds)
 def test_whom_it_does_not_look_at_changes_no_byte(seed: int) -> None:
