@@ -176,7 +176,7 @@ def chunks_body(rng: np.random.Generator, _machines: Machines, *, epochs: tuple[
 
 
 def weighted_body(rng: np.random.Generator, machines: Machines) -> Json:
-    """A job by the settings of weighted completion (Section 7), every other one a ring."""
+    """A job by the settings of weighted completion (Section 7); it is a ring with probability one half."""
     job: Json = {
         "model": _model(rng),
         "epochs": int(rng.integers(50, 101)),

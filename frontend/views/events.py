@@ -31,7 +31,7 @@ LIFE_S: Final = 600.0
 """A stream ends after this time and is opened again, so that a user who signed out receives nothing more."""
 
 LATER_MS: Final = 60_000
-"""Seconds after which a browser may retry if there were too many streams."""
+"""Milliseconds after which a browser may retry if there were too many streams."""
 
 _open: Counter[int] = Counter()
 """Number of open streams of each user."""
