@@ -60,7 +60,10 @@ def checked_change(cluster: Cluster) -> Iterator[None]:
 
 
 def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
-    """Check the rows in the open transaction and call the listeners; `before` is the row before the change."""
+    """Check the rows in the open transaction and call the listeners; `before` is the row before the change.
+
+    Raises ChangeRefused, with all problems, if the rows are no inventory or a check finds a problem.
+    """
     # First of all: a market is locked after its cluster's row, never before.
     Cluster.objects.filter(pk=cluster.pk).update(revision=uuid4())
     try:

@@ -105,7 +105,7 @@ class Record:
     def before(self, version: int, *, checkpoint: Checkpoint = never_stop) -> ReplayedMarket:
         """Return the state after every event before this one, which can replay the other events.
 
-        Raises Archived if that event is archived; `book_before` does, too.
+        Raises Archived if that event is archived.
         """
         self._check_archived(version)
         if self._only_promises(version):
@@ -122,7 +122,8 @@ class Record:
     def book_before(self, version: int, *, checkpoint: Checkpoint = never_stop) -> ReplayedMarket:
         """Return the state before this event: its book, and only those bids that are under way.
 
-        If jobs may have been moved, the replay begins at the nearest waypoint.
+        If jobs may have been moved, the replay begins at the nearest waypoint. Raises Archived if that event is
+        archived.
         """
         self._check_archived(version)
         if self._only_promises(version):

@@ -60,7 +60,15 @@ def market_time(market: Market, *, arrived: int | None = None) -> MarketTime:
 
 @contextmanager
 def locked_market(market_id: int) -> Iterator[Market]:
-    """Hold the market's lock in a transaction of its own, committed when the block ends."""
+    """Hold the market's lock in a transaction of its own, committed when the block ends.
+
+    Raises
+    ------
+    Market.DoesNotExist
+        If there is no such market.
+    RuntimeError
+        If a transaction is open already.
+    """
     with transaction.atomic(durable=True):
         yield lock(market_id)
 

@@ -168,7 +168,13 @@ def store(request: Request) -> list[Submitted] | None:
 def stored_before(
     terms: Terms, owner: User, keys: Sequence[str | None], digests: Sequence[str]
 ) -> list[Submitted] | None:
-    """Return the bids that an earlier request with these keys and bodies has stored; None if there was none."""
+    """Return the bids that an earlier request with these keys and bodies has stored; None if there was none.
+
+    Raises
+    ------
+    KeyReused
+        If a key was used before with another body.
+    """
     wanted = [(owner.pk, key) for key in keys if key is not None]
     return _matched(_found(terms.market_id, wanted), owner, list(zip(keys, digests, strict=True)))
 

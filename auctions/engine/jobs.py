@@ -43,7 +43,15 @@ def retry_bid(bid: Bid) -> Bid:
 
 
 def cancel_job(bid: Bid) -> Bid:
-    """Cancel a planned or running job and free its slots from now on; its payment is not refunded."""
+    """Cancel a planned or running job and free its slots from now on; its payment is not refunded.
+
+    Raises
+    ------
+    WrongState
+        If the job is neither planned nor running; it may have been completed meanwhile.
+    NotReady
+        While the kernels of the market's policy are being compiled.
+    """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)  # a job whose last slot has passed is completed, not cancelled
@@ -54,7 +62,15 @@ def cancel_job(bid: Bid) -> Bid:
 
 
 def fail_job(bid: Bid, reason: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
-    """Fail a planned or running job that cannot continue, for operators, and free its remaining slots."""
+    """Fail a planned or running job that cannot continue, for operators, and free its remaining slots.
+
+    Raises
+    ------
+    WrongState
+        If the job is neither planned nor running.
+    NotReady
+        While the kernels of the market's policy are being compiled.
+    """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)
@@ -77,6 +93,8 @@ def complete_job(bid: Bid) -> Bid:
     ------
     WrongState
         If the job is not running; so a second call changes nothing.
+    NotReady
+        While the kernels of the market's policy are being compiled.
     """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)

@@ -82,7 +82,17 @@ def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_k
 def submit_bids(
     *, cluster: Cluster | str, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
 ) -> list[Submitted]:
-    """Store all of these bids in this order, or none of them; errors name fields as `bids[i].field`."""
+    """Store all of these bids in this order, or none of them; errors name fields as `bids[i].field`.
+
+    Raises
+    ------
+    scheduling.model.errors.InvalidField
+        If there are no bids, or one of them is wrong.
+    KeyReused
+        If the key was used before with other bids, or with another number of them.
+    NoMarket, MarketClosed, TooManyWaiting, Cluster.DoesNotExist, accounts.errors.NotAllowed
+        As `submit_bid`.
+    """
     if not bodies:
         raise InvalidField("bids", "expected at least one bid, got none")
     # If the same key was used before with more bids, the key with the next index is in the database.

@@ -99,7 +99,10 @@ class Seen:
 
 
 class Engine(Protocol):
-    """Starts processes on servers. Each call may be repeated: with the same key it has no second effect."""
+    """Starts processes on servers. Each call may be repeated: with the same key it has no second effect.
+
+    Each method may raise EngineError, if the engine cannot be reached or did not do what was asked of it.
+    """
 
     def launch(self, start: Start) -> None:
         """Start a process, unless one with this key was ever started.

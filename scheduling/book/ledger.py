@@ -190,6 +190,13 @@ class Ledger:
         """Reserve the parts of schedules that lie in the horizon, to rebuild a ledger from database rows.
 
         Schedules on closed servers are accepted: they were granted before the server was closed.
+
+        Raises
+        ------
+        OutsideHorizon
+            If a schedule uses slots after the horizon.
+        OverCapacity
+            If a server would be over capacity in some slot. The schedules before that one are reserved then.
         """
         for schedule in schedules:
             rest = tuple(_clip(schedule.placements, self.start))

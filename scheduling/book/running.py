@@ -164,8 +164,15 @@ class RunningBook:
         return self.jobs[job_id]
 
     def keep(self, move: Move) -> None:
-        """Assign other machines to a promised job that lost its own; raises, and changes nothing, if they do not
-        fit."""
+        """Assign other machines to a promised job that lost its own. If it raises, nothing is changed.
+
+        Raises
+        ------
+        OverCapacity, OutsideHorizon
+            If the machines do not fit.
+        ValueError
+            If the slots of the job are not in order.
+        """
         self._make((move,))
 
     def end(self, job_id: str) -> Job:

@@ -41,7 +41,13 @@ class DpsPaperRule:
     """eta - 1 of a resource that no past bid could use, money per slot."""
 
     def price_function(self, book: Book) -> PriceFunction:
-        """Return the price function with the given etas, or with etas from the bids decided before the last refit."""
+        """Return the price function with the given etas, or with etas from the bids decided before the last refit.
+
+        Raises
+        ------
+        InvalidField
+            If the number of given etas is not the number of types, or if two types share a resource.
+        """
         if self.eta_worker:
             return eta_prices(etas_by_resource(self.eta_worker, self.eta_ps, book.inventory))
         peak = pooled_history(book, refit_every=self.refit_every)[0].max(axis=0, initial=0.0)

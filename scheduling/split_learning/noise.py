@@ -48,7 +48,13 @@ def disturbed(instance: Instance, spread: float, rng: np.random.Generator) -> In
 
 
 def under_noise(plan: Plan, spread: float, rng: np.random.Generator) -> Noisy:
-    """Draw the times once, and compute the makespan of the plan's assignment under three rules for helpers."""
+    """Draw the times once, and compute the makespan of the plan's assignment under three rules for helpers.
+
+    Raises
+    ------
+    InvalidField
+        As `disturbed`.
+    """
     actual = disturbed(plan.instance, spread, rng)
     flat = actual.uninterrupted()
     kept = by_priority(flat, plan.assignment, plan.key_forward, plan.key_backward, preemptive=plan.preemptive)
