@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
@@ -21,6 +22,9 @@ from tests.traces import Traces, each
 LONG = ("browser", "services", "slow", "thorough")
 """Markers of what takes long: first the one file that takes longest, then what waits for processes of its own, then
 what takes a second or more; files of short tests are left for the end."""
+# A machine may be busy: no test has a limit of time for a drawn example.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 Tables = Callable[[Mapping[str, str]], None]
 INSTALL = "apt-get install postgresql redis-server"
 

@@ -83,7 +83,10 @@ def test_a_competitor_of_greater_value_starts_first(market: Market, alice: User,
     assert_replay_sees_the_same(market, seen)
 
 
-def test_each_bid_of_a_batch_sees_those_before_it_that_stand(market: Market, alice: User, seen: Seen) -> None:
+def test_each_bid_of_a_batch_sees_those_before_it_that_stand(
+    market: Market, alice: User, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
     running_for(market, alice, 3)
     bob = make_user("bob")
     for owner, value in ((alice, 30.0), (alice, 40.0), (bob, 20.0), (alice, 25.0)):

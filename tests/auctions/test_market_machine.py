@@ -308,7 +308,6 @@ def test_nothing_that_people_do_breaks_what_must_always_be_true(monkeypatch: pyt
         settings=settings(
             max_examples=rounds(8),
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -69,7 +69,6 @@ def test_sums_follow_whatever_people_do(monkeypatch: pytest.MonkeyPatch) -> None
         settings=settings(
             max_examples=rounds(6),
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

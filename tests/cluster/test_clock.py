@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import clock
@@ -104,7 +104,6 @@ def test_a_new_speed_counts_from_its_change(wall: Wall) -> None:
 
 
 @pytest.mark.django_db
-@settings(deadline=None)
 @given(changes=st.lists(st.tuples(st.floats(0, 1e4), st.floats(1e-3, 1e4), st.booleans()), max_size=8))
 def test_time_never_goes_back_when_speed_changes(changes: list[tuple[float, float, bool]]) -> None:
     standing, last = Wall(), 0.0

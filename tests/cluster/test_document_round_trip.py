@@ -77,7 +77,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, max_examples=rounds(20))
+@settings(max_examples=rounds(20))
 @given(document=documents(), other=documents())
 def test_export_import_export_gives_the_same_bytes(document: dict[str, Any], other: dict[str, Any]) -> None:
     Cluster.objects.all().delete()
@@ -88,7 +88,7 @@ def test_export_import_export_gives_the_same_bytes(document: dict[str, Any], oth
     assert document_text(Cluster.objects.get(name=document["name"])) == first
 
 
-@settings(deadline=None, max_examples=rounds(33))
+@settings(max_examples=rounds(33))
 @given(
     path=st.sampled_from(
         [(key,) for key in ("name", "title", "note", "epoch", "slot_seconds", "horizon_slots", "clock", "resources")]

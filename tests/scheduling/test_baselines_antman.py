@@ -57,7 +57,7 @@ def test_halving_rounds_down_to_one() -> None:
 
 
 @pytest.mark.parametrize("patience", [1, 3])
-@settings(max_examples=rounds(10), deadline=None)
+@settings(max_examples=rounds(10))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_whom_it_does_not_look_at_changes_no_byte(patience: int, seed: int) -> None:
     check_alike(AntMan(patience=patience), SlowAntMan(patience=patience), seed)

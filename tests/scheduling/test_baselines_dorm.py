@@ -39,7 +39,7 @@ def workers(going: Simulation, name: str) -> list[int]:
     return [sum(p.count for p in held if p.start <= slot < p.end) for slot in slots]
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_division_is_better(seed: int) -> None:
     requests, inventory, free, limits = _drawn(seed)
@@ -49,7 +49,7 @@ def test_no_division_is_better(seed: int) -> None:
     assert abs(float(found - best(requests, inventory, free, limits))) < 1e-6
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_division_of_a_large_program_is_better_that_adjusts_the_same_jobs(seed: int) -> None:
     requests, inventory, free, limits = _drawn(seed)

@@ -45,7 +45,7 @@ def test_shares_are_those_of_the_example_of_ghodsi_and_others() -> None:
     )
 
 
-@settings(max_examples=rounds(17), deadline=None)
+@settings(max_examples=rounds(17))
 @given(seed=seeds)
 def test_fair_counts_are_those_of_the_literal_rule(seed: int) -> None:
     drawn = world(seed, architectures=EVERY)
@@ -109,13 +109,13 @@ def test_the_slot_that_a_job_loses_as_it_shrinks_counts_against_its_horizon() ->
     assert workers(going, "b") == [0, 1, 1]
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=seeds)
 def test_whom_it_does_not_look_at_changes_no_byte(seed: int) -> None:
     check_alike(Drf(), SlowDrf(), seed)
 
 
-@settings(max_examples=rounds(10), deadline=None)
+@settings(max_examples=rounds(10))
 @given(seed=seeds)
 def test_fluid_jobs_all_come_to_their_end_and_no_sooner_than_alone(seed: int) -> None:
     # With parameter servers: a ring of two can be slower than one worker.

@@ -79,7 +79,7 @@ def test_a_gang_goes_to_the_fullest_server_with_room_for_all_else_to_as_few_as_p
     }
 
 
-@settings(max_examples=rounds(50), deadline=None)
+@settings(max_examples=rounds(50))
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 5))
 def test_a_place_is_found_exactly_where_there_is_one(seed: int, count: int) -> None:
     drawn = world(seed, bids=1, architectures=EVERY)
@@ -106,7 +106,7 @@ def test_a_place_is_found_exactly_where_there_is_one(seed: int, count: int) -> N
     assert (counts[host] if hosts else max(counts)) == most
 
 
-@settings(max_examples=rounds(17), deadline=None)
+@settings(max_examples=rounds(17))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_room_is_what_a_ledger_has_free_in_every_slot_of_a_window(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -63,7 +63,7 @@ def test_what_others_hold_stays_and_what_is_freed_can_be_used() -> None:
     assert ledger.used[6:10].all()
 
 
-@settings(max_examples=rounds(27), deadline=None)
+@settings(max_examples=rounds(27))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_it_is_the_greedy_that_its_docstring_describes(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -65,7 +65,7 @@ def test_what_decays_comes_before_what_can_wait() -> None:
     assert list(completions(run(Rrh(risk=0.0), [first, patient, urgent], 2)))[1] == "patient"
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=st.integers(0, 2**32 - 1), threshold=st.sampled_from([0.0, 0.3]), risk=st.sampled_from([0.0, 0.5, 1.0]))
 def test_it_decides_as_its_docstring_says(seed: int, threshold: float, risk: float) -> None:
     rng = np.random.default_rng(seed)

@@ -90,7 +90,7 @@ def test_where_there_are_no_gpus_the_dominant_share_stands_for_them() -> None:
     assert remaining_service(Fraction(3), gang, other) == Fraction(3, 2) * Fraction(4, 10)
 
 
-@settings(max_examples=rounds(33), deadline=None)
+@settings(max_examples=rounds(33))
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=9),
     st.integers(4, 7),

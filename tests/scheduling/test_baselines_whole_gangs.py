@@ -42,7 +42,7 @@ def test_a_job_that_has_had_its_share_gives_way_to_one_that_has_had_none() -> No
 
 
 @pytest.mark.parametrize(("quick", "slow"), PAIRS, ids=lambda policy: policy.name)
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_it_remembers_changes_no_byte(quick: Policy, slow: Policy, seed: int) -> None:
     check_alike(quick, slow, seed)

@@ -27,7 +27,7 @@ def test_a_bound_is_the_sum_of_its_terms() -> None:
     assert dual_bound(bids, INVENTORY, prices=prices, terms=terms) == pytest.approx(7 + 8 * 9 * 0.5)
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=st.integers(0, 2**32 - 1), level=st.floats(0, 20))
 def test_no_run_earns_more_than_any_bound(seed: int, level: float) -> None:
     drawn = world(seed, bids=12)

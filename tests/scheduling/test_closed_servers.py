@@ -27,7 +27,7 @@ from tests.scheduling.twins import elastic_cases, elastic_exact, elastic_milp, r
 from tests.scheduling.worlds import SLOTS, world_for
 
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(4, longer=60), deadline=None)
+quick = settings(max_examples=rounds(4, longer=60))
 BOOKING = [(name, one) for name, many in SETTINGS.items() for one in many if not POLICIES[name].queues]
 each_booking_policy = pytest.mark.parametrize(("name", "parameters"), BOOKING)
 
@@ -76,7 +76,7 @@ def closed_at_random(rng: np.random.Generator, inventory: Inventory, *, start: i
 
 
 @given(seed=seeds)
-@settings(max_examples=rounds(10, longer=60), deadline=None)
+@settings(max_examples=rounds(10, longer=60))
 def test_rigid_jobs_get_the_best_of_what_is_open(seed: int) -> None:
     """Against every placement there is, and an integer program, which are asked about the open cells alone."""
     rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def test_rigid_jobs_get_the_best_of_what_is_open(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=rounds(10, longer=60), deadline=None)
+@settings(max_examples=rounds(10, longer=60))
 def test_elastic_jobs_get_the_best_of_what_is_open(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = replace(elastic_cases.random_problem(rng), first_start=None)
@@ -110,7 +110,7 @@ def test_elastic_jobs_get_the_best_of_what_is_open(seed: int) -> None:
 
 
 @each_booking_policy
-@settings(max_examples=rounds(4, longer=60), deadline=None)
+@settings(max_examples=rounds(4, longer=60))
 @given(seed=seeds)
 @example(seed=10)  # a job ends before the server that it holds closes, within the slots that Dorm divides
 @example(seed=23)  # a running job that may be stopped holds machines on a server that is closed

@@ -174,7 +174,7 @@ anything = st.recursive(
 places = st.sampled_from(sorted({tuple(map(str, path)): path for path, _, _ in BAD}.values(), key=str))
 
 
-@settings(max_examples=rounds(100), deadline=None)
+@settings(max_examples=rounds(100))
 @given(path=places, value=anything)
 def test_whatever_stands_in_a_field_it_is_read_or_refused(path: list[str | int], value: object) -> None:
     try:

@@ -36,7 +36,7 @@ each_price = pytest.mark.parametrize(
 
 
 @each_price
-@settings(max_examples=rounds(50), deadline=None)
+@settings(max_examples=rounds(50))
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.01, 1.0))
 def test_what_a_rejection_says_would_be_admitted_is(parameters: Json, seed: int, share: float) -> None:
     drawn = world(seed)
@@ -72,7 +72,7 @@ def assert_promise_kept(going: Run, bid: Bid) -> None:
 
 
 @each_price
-@settings(max_examples=rounds(17), deadline=None)
+@settings(max_examples=rounds(17))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_value_helps_where_there_is_no_counter_offer(parameters: Json, seed: int) -> None:
     drawn = world(seed, bids=14)

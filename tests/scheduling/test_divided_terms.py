@@ -54,7 +54,7 @@ def test_a_job_that_no_server_can_host_has_a_term_of_zero() -> None:
     assert DividedTerms(gpu_cluster(0), by_slot(0, 0, 0), start=0).term(job("a", 1, 1)) == 0
 
 
-@settings(max_examples=rounds(25), deadline=None)
+@settings(max_examples=rounds(25))
 @given(seed=seeds, level=st.floats(0, 20))
 def test_no_term_is_below_that_of_machines_that_stay_or_change_by_slot(seed: int, level: float) -> None:
     drawn = world(seed, bids=6, kind="apart")
@@ -72,7 +72,7 @@ def tiny(seed: int) -> World:
     return replace(drawn, bids=tuple(replace(bid, chunks=min(bid.chunks, 2)) for bid in drawn.bids))
 
 
-@settings(max_examples=rounds(4, longer=40), deadline=None)
+@settings(max_examples=rounds(4, longer=40))
 @given(seed=seeds, level=st.floats(0, 5))
 def test_no_bound_is_below_the_optimum_of_jobs_that_are_stopped_and_moved(seed: int, level: float) -> None:
     drawn, slots = tiny(seed), 4
@@ -85,7 +85,7 @@ def test_no_bound_is_below_the_optimum_of_jobs_that_are_stopped_and_moved(seed: 
         assert dual_bound(drawn.bids, drawn.inventory, prices=prices, terms=terms) >= best
 
 
-@settings(max_examples=rounds(6, longer=60), deadline=None)
+@settings(max_examples=rounds(6, longer=60))
 @given(seed=seeds, level=st.floats(0, 20), standing=st.booleans())
 def test_no_stream_of_completions_earns_more_than_any_bound(seed: int, level: float, standing: bool) -> None:
     drawn, bids = stream(seed)

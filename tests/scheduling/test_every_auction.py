@@ -28,7 +28,7 @@ from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(1, longer=150), deadline=None)
+quick = settings(max_examples=rounds(1, longer=150))
 
 
 def run(drawn: World, policy: Policy) -> tuple[Run, list[Decision]]:

@@ -29,7 +29,7 @@ from tests.scheduling.worlds import SLOTS, World, rings, world_for
 UNTIL = 400
 """Slots after which every job must be complete, whatever the policy."""
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(2, longer=60), deadline=None)
+quick = settings(max_examples=rounds(2, longer=60))
 
 
 def arriving(drawn: World, seed: int) -> list[Bid]:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.book.ledger import Ledger, empty_like
@@ -61,7 +61,6 @@ def test_slots_pass_and_the_horizon_keeps_its_length() -> None:
     assert not book.used.any()
 
 
-@settings(deadline=None)
 @given(rows=st.lists(st.tuples(schedules, st.integers(0, 4)), max_size=40))
 def test_however_many_slots_pass_it_shows_what_is_held_and_until_when(rows: list[tuple[Schedule, int]]) -> None:
     book, kept = ledger(), []
@@ -104,7 +103,6 @@ def test_a_copy_moves_alone() -> None:
     assert other.end == book.end
 
 
-@settings(deadline=None)
 @given(rows=st.lists(schedules, max_size=8), slot=st.integers(0, 12))
 def test_it_is_rebuilt_from_the_schedules_alone(rows: list[Schedule], slot: int) -> None:
     book, kept = ledger(), []

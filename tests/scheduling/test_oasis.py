@@ -177,7 +177,7 @@ def test_wrong_estimates_change_the_growth_and_never_turn_it_round() -> None:
     assert bounds.misjudged(ratio=1e-9).log_low == bounds.log_high
 
 
-@settings(max_examples=rounds(20), deadline=None)
+@settings(max_examples=rounds(20))
 @given(seed=seeds, epochs=st.integers(1, 3), above=st.floats(0.01, 3.0))
 def test_whole_chunks_earn_what_the_literal_recursion_earns_and_no_more_than_worker_slots(
     seed: int, epochs: int, above: float
@@ -197,7 +197,7 @@ def test_whole_chunks_earn_what_the_literal_recursion_earns_and_no_more_than_wor
             ledger.commit(answer.schedule)
 
 
-@settings(max_examples=rounds(10), deadline=None)
+@settings(max_examples=rounds(10))
 @given(seed=seeds)
 def test_the_last_start_of_whole_chunks_is_the_last(seed: int) -> None:
     drawn = world(seed, bids=4, kind="apart")
@@ -214,7 +214,7 @@ def test_the_last_start_of_whole_chunks_is_the_last(seed: int) -> None:
             assert cheapest.cost / cheapest.value <= latest.cost / latest.value + 1e-12
 
 
-@settings(max_examples=rounds(10), deadline=None)
+@settings(max_examples=rounds(10))
 @given(seed=seeds, model=st.sampled_from(["worker", "chunk"]), level=st.floats(0, 20))
 def test_no_run_earns_more_than_any_bound(seed: int, model: str, level: float) -> None:
     drawn = world(seed, bids=8, kind="apart")

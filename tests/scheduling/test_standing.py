@@ -33,7 +33,7 @@ from tests.scheduling.test_every_policy import arriving, assert_kept, held_by
 from tests.scheduling.worlds import SLOTS, world, world_for
 
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(2, longer=60), deadline=None)
+quick = settings(max_examples=rounds(2, longer=60))
 HURRIED = StandingRule(every=2, most=3, longest=1.0)
 
 

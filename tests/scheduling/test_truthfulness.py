@@ -45,7 +45,7 @@ def truth(curve: list[Misreport]) -> Misreport:
 
 
 @each_exact_auction
-@settings(max_examples=rounds(3, longer=50), deadline=None)
+@settings(max_examples=rounds(3, longer=50))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
@@ -66,7 +66,7 @@ def bought(decision: Decision) -> tuple[int | None, int | None]:
 
 
 @each_policy
-@settings(max_examples=rounds(1, longer=90), deadline=None)
+@settings(max_examples=rounds(1, longer=90))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
@@ -80,7 +80,7 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
 
 
 @each_policy
-@settings(max_examples=rounds(1, longer=90), deadline=None)
+@settings(max_examples=rounds(1, longer=90))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_each_statement_gets_what_the_policy_decides_about_it(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)

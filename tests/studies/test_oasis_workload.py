@@ -16,7 +16,7 @@ SMALL = Setting(servers=3, slots=40, jobs=6)
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=rounds(10), deadline=None)
+@settings(max_examples=rounds(10))
 @given(seed=seeds)
 def test_jobs_are_drawn_from_the_papers_ranges_and_can_meet_their_own_target(seed: int) -> None:
     workload = draw(SMALL, np.random.default_rng(seed))

@@ -364,7 +364,6 @@ def fuzz(
     @seed(drawn)
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

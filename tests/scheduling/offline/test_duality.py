@@ -140,7 +140,7 @@ def test_prices_have_the_shape_of_slots_and_resources() -> None:
             dual_at_prices(problem, prices)
 
 
-@settings(max_examples=rounds(7), deadline=None)
+@settings(max_examples=rounds(7))
 @given(seed=st.integers(0, 2**32 - 1), elastic=st.booleans())
 def test_the_prices_found_prove_the_bound_again(seed: int, elastic: bool) -> None:
     drawn = world(seed, bids=12, kind="apart" if elastic else "")
@@ -153,7 +153,7 @@ def test_the_prices_found_prove_the_bound_again(seed: int, elastic: bool) -> Non
     assert again.bound <= dual_at_prices(problem, 0 * prices).bound * (1 + 1e-9)
 
 
-@settings(max_examples=rounds(13), deadline=None)
+@settings(max_examples=rounds(13))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_bound_for_any_schedule_is_not_below_one_for_elastic_schedules(seed: int) -> None:
     drawn = world(seed, bids=12, kind="apart")

@@ -26,7 +26,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @each_policy
-@settings(max_examples=rounds(1, longer=90), deadline=None)
+@settings(max_examples=rounds(1, longer=90))
 @given(seed=seeds, level=st.floats(0, 20))
 @example(seed=928, level=0.0)  # PSs on a server to which data takes longer than to the workers
 def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: int, level: float) -> None:
@@ -42,7 +42,7 @@ def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: 
 
 
 @each_auction
-@settings(max_examples=rounds(1, longer=120), deadline=None)
+@settings(max_examples=rounds(1, longer=120))
 @given(seed=seeds)
 def test_no_elastic_auction_beats_a_bound_for_elastic_schedules(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
