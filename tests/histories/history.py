@@ -12,6 +12,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from accounts.errors import AccountsError
+from accounts.models import Membership, Role, Team
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.errors import AuctionError, CannotDecide, KeyReused
 from auctions.domain.lock import market_time
@@ -22,6 +23,7 @@ from auctions.engine.policies import change_policy
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.engine.submission import quote, submit_bids
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market, Outage, PolicyVersion
+from cluster import clock
 from cluster.models import Capacity, ClockKind, Cluster, Server
 from scheduling.model.decision import canonical
 from scheduling.model.errors import InvalidField
@@ -35,7 +37,9 @@ from tests.histories.simulation import EPOCH, Rates, Simulation
 
 POLICY_NAMES: Final = tuple(POLICIES)
 HORIZON: Final = 8
-OWNERS: Final = 5
+PEOPLE: Final = 6
+MEMBERS: Final = 2
+"""People in the same team."""
 ACTIONS: Final = {
     "submit": 12.0,
     "submit_many": 2.0,
@@ -127,7 +131,10 @@ class History:
         return sha256(canonical(rows).encode()).hexdigest()[:16]
 
     def _open(self) -> None:
-        self.people = [User.objects.create(username=f"person-{number}") for number in range(OWNERS)]
+        self.people = [User.objects.create(username=f"person-{number}") for number in range(PEOPLE)]
+        team = Team.objects.create(name="team", title="Team", created_at=clock.now())
+        for member in self.people[:MEMBERS]:  # they take turns, and are in pools of prices, as one owner
+            Membership.objects.create(team=team, user=member, role=Role.BIDDER)
         self.cluster = make_cluster(units=int(self.rng.integers(2, 4)), horizon=HORIZON)
         Cluster.objects.filter(pk=self.cluster.pk).update(clock_kind=ClockKind.REAL, epoch=EPOCH)
         if self.policy == "oasis":  # workers and parameter servers are apart
@@ -212,7 +219,7 @@ class History:
         return found
 
     def _send_bids(self, bodies: list[dict[str, Any]]) -> None:
-        sent = Sent(int(self.rng.integers(OWNERS)), f"key-{len(self.sent)}", bodies)
+        sent = Sent(int(self.rng.integers(PEOPLE)), f"key-{len(self.sent)}", bodies)
         self.sent[sent.key] = sent
         self._try_to_send(sent)
         if self.rng.random() < 0.1:
