@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.forms.boundfield import BoundField
 
 from scheduling.model.errors import InvalidField
@@ -62,6 +63,15 @@ class ArgumentsField(forms.CharField):
             return shlex.split(text)
         except ValueError:
             raise forms.ValidationError(f"Expected arguments with quotes that are closed, got {shown(text)}.") from None
+
+
+class ChecksFirstPassword:
+    """A form in which a new password is typed twice; the first one is checked also if the second one differs."""
+
+    def validate_password_for_user(self, user: User, password_field_name: str = "password2") -> None:  # noqa: S107
+        """Show what is wrong with the password at the field where it was typed first."""
+        first = password_field_name.replace("2", "1")
+        super().validate_password_for_user(user, first)  # type: ignore[misc]
 
 
 class PageForm(forms.Form):

@@ -6,7 +6,7 @@ from django.contrib.auth.forms import UserCreationForm
 
 from accounts.invitations import LONGEST_DAYS
 from accounts.models import Role
-from frontend.forms.base import DescribedField, PageForm
+from frontend.forms.base import ChecksFirstPassword, DescribedField, PageForm
 
 
 class InvitationForm(PageForm):
@@ -28,7 +28,7 @@ class RoleForm(PageForm):
     role = forms.ChoiceField(choices=Role.choices)
 
 
-class AccountForm(UserCreationForm):  # type: ignore[type-arg]
+class AccountForm(ChecksFirstPassword, UserCreationForm):  # type: ignore[type-arg]
     """The account of a user who was invited, whose name differs from others not only in capital letters."""
 
     bound_field_class = DescribedField

@@ -14,7 +14,7 @@ from django.urls import reverse_lazy
 
 from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
-from frontend.forms.base import DescribedField
+from frontend.forms.base import ChecksFirstPassword, DescribedField
 from frontend.views.responses import too_often
 from web.throttles import MailboxThrottle
 
@@ -54,7 +54,7 @@ class _ByEmail(_Limited):
         return super().dispatch(request, *args, **kwargs)
 
 
-class _ChangeForm(PasswordChangeForm):
+class _ChangeForm(ChecksFirstPassword, PasswordChangeForm):
     bound_field_class = DescribedField
 
 
@@ -66,7 +66,7 @@ class _ResetForm(PasswordResetForm):
         Thread(target=super().send_mail, args=arguments, kwargs=options, name=MAIL).start()
 
 
-class _SetForm(SetPasswordForm):  # type: ignore[type-arg]
+class _SetForm(ChecksFirstPassword, SetPasswordForm):  # type: ignore[type-arg]
     bound_field_class = DescribedField
 
 

@@ -38,11 +38,14 @@ def team_page(request: HttpRequest) -> HttpResponse:
     made = form.store(lambda: _invite(request, team, form))
     if made is not None:
         return redirect("team")
+    members = list(team.memberships.select_related("user"))
+    administrators = [one for one in members if one.role == Role.ADMINISTRATOR]
     context = {
         "team": team,
         "own": membership,
         "may_administer": may,
-        "members": team.memberships.select_related("user"),
+        "members": members,
+        "last": administrators[0].pk if len(administrators) == 1 else None,
         "roles": Role.choices,
         "form": form,
         "open": [(one, _link(request, one)) for one in invitations.open_invitations(team)] if may else [],
@@ -136,7 +139,8 @@ def _make_account(request: HttpRequest, form: AccountForm, text: str) -> HttpRes
 
 def _accept_signed_in(request: HttpRequest, invitation: Invitation, text: str) -> HttpResponse:
     if request.method != "POST":
-        return render(request, "frontend/invitation.html", {"invitation": invitation})
+        context = {"invitation": invitation, "own": membership_of(viewer_of(request))}
+        return render(request, "frontend/invitation.html", context)
     try:
         team = invitations.accept(text, viewer_of(request))
     except AccountsError as error:

@@ -107,7 +107,8 @@ def test_who_has_no_account_makes_one_with_the_link(team: Team, members: dict[Ro
     link = f"/invitations/{Invitation.objects.get().link_text}/"
     assert link in shown
     page = Client()
-    assert page.post(link, {"username": "new", "password1": "1234", "password2": "1234"}).status_code == 422
+    wrong = page.post(link, {"username": "administrator", "password1": "1234", "password2": "other"})
+    assert (wrong.status_code, set(wrong.context["form"].errors)) == (422, {"username", "password1", "password2"})
     data = {"username": "new", "password1": "correct horse battery", "password2": "correct horse battery"}
     assert page.post(link, data).headers["Location"] == "/account/team/"
     assert "Vision" in page.get("/account/team/").text
@@ -145,6 +146,10 @@ def test_a_member_of_another_team_cannot_join(team: Team, members: dict[Role, Us
     made = invitations.invite(team, Role.BIDDER, days=7, by=members[Role.ADMINISTRATOR])
     other = make_user("other")
     teams.add_member(teams.create_team("other", "Other"), other, Role.BIDDER)
+    shown = page_of(other).get(f"/invitations/{made.link_text}/").text
+    assert ("you are a member of Other already" in shown, "<button>Join" in shown) == (True, False)
+    shown = page_of(members[Role.BIDDER]).get(f"/invitations/{made.link_text}/").text
+    assert ("you are a member of it already" in shown, "<button>Join" in shown) == (True, False)
     answer = page_of(other).post(f"/invitations/{made.link_text}/", follow=True)
     assert "is a member of a team already" in answer.text
     assert invitations.open_invitations(team).count() == 1

@@ -227,6 +227,17 @@ def test_the_last_administrator_stays(team: Team, members: dict[Role, User], cli
     assert set(team.memberships.values_list("role", flat=True)) == {"viewer", "operator", "administrator"}
 
 
+def test_the_page_offers_the_last_administrator_no_way_out(team: Team, members: dict[Role, User]) -> None:
+    page = page_of(members[Role.ADMINISTRATOR])
+    own = Membership.objects.get(user=members[Role.ADMINISTRATOR]).pk
+    ways = [f"/account/team/members/{own}/{way}/" for way in ("role", "remove")]
+    shown = page.get("/account/team/").text
+    assert (any(way in shown for way in ways), "The last administrator stays" in shown) == (False, True)
+    teams.change_role(team, Membership.objects.get(user=members[Role.BIDDER]), Role.ADMINISTRATOR)
+    shown = page.get("/account/team/").text
+    assert (all(way in shown for way in ways), "The last administrator stays" in shown) == (True, False)
+
+
 def test_what_another_request_has_done_to_a_member_meanwhile_counts(team: Team, members: dict[Role, User]) -> None:
     read = Membership.objects.get(user=members[Role.BIDDER])
     teams.change_role(team, Membership.objects.get(pk=read.pk), Role.ADMINISTRATOR)
