@@ -28,7 +28,8 @@ LOOK_S: Final = 1.0
 BEAT_S: Final = 15.0
 """Seconds between two comments, which keep proxies from closing a quiet stream and detect closed pages."""
 LIFE_S: Final = 600.0
-"""A stream ends after this time and is opened again, so that a user who signed out receives nothing more."""
+"""A stream ends after this time and is opened again, so that a user who signed out receives nothing more. It says only
+when something happened; the output of a job is followed for less (`LIFE_S` in `log_events.py`)."""
 
 LATER_MS: Final = 60_000
 """Milliseconds after which a browser may retry if there were too many streams."""

@@ -1,7 +1,7 @@
 """The event stream of a log: it sends whole lines as they are written, each part with the offset behind it as its id.
 
-A stream reads files only. Who may read them is checked once, when it is opened. It ends after some minutes, and its
-reader opens it again from the offset that it saw last.
+A stream reads files only. Who may read them is checked once, when it is opened. It ends after a minute, and its reader
+opens it again from the offset that it saw last.
 """
 
 import asyncio
@@ -18,12 +18,15 @@ from execution.engines.base import EngineError
 from execution.engines.files import Logs
 from execution.logs import Part, part_from
 from execution.models import ProcessState
-from frontend.views.events import BEAT_S, LIFE_S, response_of
+from frontend.views.events import BEAT_S, response_of
 from frontend.views.trainings import logs_of, offset_of, process_of
 from web import shutdown
 
 EVERY_S: Final = 1.0
 """Seconds between two looks at a log that has not grown."""
+LIFE_S: Final = 60.0
+"""A stream ends after this time and is opened again: for so long a reader follows who has logged out, left the team or
+lost the account. The stream of a market lives longer, as it says only when something happened."""
 LARGEST_ID: Final = 18
 """Digits of an offset at most."""
 

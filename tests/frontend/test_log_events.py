@@ -11,7 +11,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404
 from django.test import AsyncRequestFactory, Client
 
-from auctions.models import Market
+from accounts.models import Role
+from accounts.teams import add_member, create_team, remove_member
+from auctions.models import Bid, Market
 from execution.engines.files import Logs
 from execution.places import engine_root
 from frontend.views import events, log_events
@@ -145,6 +147,20 @@ def test_it_is_for_the_owner_and_operators(address: str, alice: User, monkeypatc
     with pytest.raises(Http404):
         opened(monkeypatch, make_user("charlie"), address)
     assert opened(monkeypatch, AnonymousUser(), address)[0].status_code == 204
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_left_the_team_reads_its_logs_for_a_minute_at_most(
+    address: str, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert log_events.LIFE_S <= 60.0
+    team, bob = create_team("vision", "Vision", administrator=alice), make_user("bob")
+    Bid.objects.update(team=team)
+    membership = add_member(team, bob, Role.VIEWER)
+    assert opened(monkeypatch, bob, address)[0].status_code == 200
+    remove_member(team, membership)
+    with pytest.raises(Http404):  # when the stream has ended and is opened again
+        opened(monkeypatch, User.objects.get(pk=bob.pk), address)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,6 +1,7 @@
 // Follows the log of a process: shows what was written since, from an event stream or, without one, by asking.
 addEventListener("DOMContentLoaded", () => {
   const LONGEST = 1_000_000, EVERY_MS = 2000;
+  const GONE_MS = 5000; // the stream ends every minute, and is open again after 2 s
   const log = document.getElementById("log"), button = document.getElementById("follow");
   if (!button) return;
   const status = document.getElementById("following");
@@ -31,7 +32,7 @@ addEventListener("DOMContentLoaded", () => {
     source.onerror = () => {
       // CLOSED: the server has no stream to give. Otherwise the browser tries again by itself, from the last id.
       if (source.readyState === EventSource.CLOSED) { source = null; asks = true; ask(); }
-      else say("out of reach, trying again");
+      else setTimeout(() => { if (source?.readyState === EventSource.CONNECTING) say("out of reach, trying again"); }, GONE_MS);
     };
   }
 
