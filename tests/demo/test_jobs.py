@@ -23,7 +23,7 @@ def test_a_second_run_draws_the_bids_the_first_would_have(scenario: Scenario) ->
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_arrivals_are_as_dense_as_declared(scenario: Scenario) -> None:
     offers = list(islice(scenario.offers(MACHINES, seed=0, number=1, from_s=0.0), 2000))
-    assert 2000 * 3600 / offers[-1].at_s == pytest.approx(scenario.bids_per_slot, rel=0.1)
+    assert 2000 * 3600 / offers[-1].at_s == pytest.approx(scenario.bids_per_slot, rel=0.02)
 
 
 def test_every_draw_lies_in_the_ranges_of_dps() -> None:

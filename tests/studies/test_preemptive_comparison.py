@@ -34,7 +34,7 @@ def test_the_edge_alone_does_all_the_work(work: Workload) -> None:
         bid.worker_time[k] + bid.transfer_time[k] + bid.ps_time[0] for bid, k in zip(work.bids, kinds, strict=True)
     ]
     total = sum(float(bid.work * step) for bid, step in zip(work.bids, steps, strict=True))
-    assert done.busy.sum() == pytest.approx(total, rel=0.02)
+    assert done.busy.sum() == pytest.approx(total, rel=1e-9)
 
 
 def test_a_scheduler_that_sends_all_to_the_cloud_leaves_the_edge_idle_and_preempts_nobody(work: Workload) -> None:

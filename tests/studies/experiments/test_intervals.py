@@ -21,4 +21,4 @@ def test_19_of_20_intervals_of_ten_cover_the_mean() -> None:
     samples = np.random.default_rng(7).normal(3.0, 2.0, (4000, 10))
     half = half_width(samples)
     assert half is not None
-    assert np.mean(np.abs(samples.mean(axis=1) - 3.0) <= half) == pytest.approx(0.95, abs=0.015)
+    assert np.mean(np.abs(samples.mean(axis=1) - 3.0) <= half) == pytest.approx(0.95, abs=0.005)
