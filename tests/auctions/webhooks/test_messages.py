@@ -105,12 +105,13 @@ def test_what_happened_before_is_not_sent(market: Market, alice: User) -> None:
 def test_what_happened_in_other_clusters_before_a_change_is_not_sent(market: Market, alice: User, to_all: bool) -> None:
     hall = make_market(make_cluster("hall"))
     request = WebhookRequest("one", "https://example.org/", market.cluster)
-    webhook = create(alice, request).webhook
+    webhook, other = create(alice, request).webhook, create(alice, WebhookRequest("other", request.url)).webhook
     submit(hall, alice)
     mine = submit(market, alice)
     changed = hooks.change(webhook, replace(request, cluster=None if to_all else hall.cluster), is_on=True)
     messages.derive()
     assert sent(changed) == ([("bid.submitted", mine.sequence)] if to_all else [])
+    assert len(sent(other)) == 2
     second = submit(hall, alice)
     messages.derive()
     assert sent(changed)[-1] == ("bid.submitted", second.sequence)
@@ -208,12 +209,13 @@ def test_types_and_a_cluster_are_chosen(market: Market, alice: User, made: Made)
 def test_numbers_of_bids_in_another_market_are_not_those_of_this_one(market: Market, alice: User, made: Made) -> None:
     """Events of slots list bids by their numbers, which each market counts from 1."""
     elsewhere, bob = make_market(make_cluster("other")), make_user("bob")
-    decide(elsewhere, submit(elsewhere, alice))
+    decide(elsewhere, *(submit(elsewhere, alice) for _ in range(3)))
     decide(market, submit(market, bob))
     set_time(market, 20_000)
     slots.pass_slots(market.pk)
     messages.derive()
-    assert sent(made.webhook) == [("bid.submitted", 1), ("bid.admitted", 1)]
+    assert {what for what, _ in sent(made.webhook)} == {"bid.submitted", "bid.admitted"}
+    assert len(sent(made.webhook)) == 6
 
 
 def in_team(*users: User, role: Role = Role.BIDDER) -> Team:
