@@ -141,11 +141,9 @@ def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints
     found = []
     for n, row in enumerate(rows):
         try:
-            amount = check_fraction(f"{name}[{n}].{key}", row[key]) * GIGABYTE
+            amount = check_fraction(f"{name}[{n}].{key}", row[key], high=LARGEST_GB) * GIGABYTE
         except InvalidField as error:
             raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
-        if amount > LARGEST_GB * GIGABYTE:
-            raise InvalidField(f"{name}[{n}].{key}", f"expected at most {LARGEST_GB}, got {shown(row[key])} ({who[n]})")
         found.append(ceil(amount) if key == "demand_gb" else floor(amount))
     return np.array(found, dtype=np.int64)
 

@@ -146,7 +146,8 @@ GOOD = """{"slot_ms": 10, "helpers": [{"memory_gb": 1.5, "name": "vm"}], "client
     ("old", "new", "field", "words"),
     [
         ('"memory_gb": 1.5', '"memory_gb": 0.5', "clients[0].demand_gb", "got 1 GB (client pi)"),
-        ('"memory_gb": 1.5', '"memory_gb": -1', "helpers[0].memory_gb", "(vm)"),
+        ('"memory_gb": 1.5', '"memory_gb": -1', "helpers[0].memory_gb", "expected 0 to 100,000,000, got -1 (vm)"),
+        ('"memory_gb": 1.5', '"memory_gb": 1e9', "helpers[0].memory_gb", "expected 0 to 100,000,000, got"),
         ('"memory_gb": 1.5', '"memory_gb": "\u0661"', "helpers[0].memory_gb", "expected a finite number"),
         ('"demand_gb": 1', '"demand_gb": "1_0"', "clients[0].demand_gb", "(pi)"),
         ('"name": "vm"', '"name": "vm", "switch": -1', "helpers[0].switch", "got -1 (vm)"),
