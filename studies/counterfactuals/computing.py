@@ -6,6 +6,8 @@ Only the compilation of kernels would block the worker: `studies/background/load
 
 from time import monotonic
 
+from django.db.models.functions import Coalesce
+
 from auctions.counterfactual.comparison import Comparison, compare
 from auctions.counterfactual.record import Record
 from scheduling import kernels
@@ -71,7 +73,8 @@ def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: St
         states.fail(attempt, f"{type(error).__name__}: {error}")
     else:
         counted = {"decided": found.decided, "changed": found.changed}
-        states.finish(attempt, result=found.to_json(), **counted)
+        whole = Coalesce("events", "replayed")  # the last events were replayed after the last look
+        states.finish(attempt, result=found.to_json(), replayed=whole, **counted)
 
 
 def _replayed(row: Counterfactual, watch: _Watch) -> Comparison:

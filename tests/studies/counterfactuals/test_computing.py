@@ -49,6 +49,17 @@ def test_it_replays_the_record_as_it_was_when_it_was_requested(market: Market, o
     assert not compute_next(), "a completed job is not computed twice"
 
 
+def test_one_that_is_completed_has_replayed_all_events(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(computing, "EVERY_S", 0.0)
+    counterfactual = submitted(market, olga)
+    assert compute_next()
+    found = after(counterfactual)
+    assert found.events is not None
+    assert found.replayed == found.events > 1
+
+
 def test_the_same_request_on_the_same_record_has_the_same_result(market: Market, olga: User) -> None:
     first, second = submitted(market, olga), submitted(market, olga)
     while compute_next():
