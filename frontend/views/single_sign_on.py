@@ -40,7 +40,7 @@ def begin(request: HttpRequest) -> HttpResponse:
     try:
         return _send(request)
     except AccountsError as error:
-        return _refused(request, error)
+        return _refused(request, error, request.session.pop(NEXT))
 
 
 @never_cache

@@ -209,6 +209,8 @@ def test_a_provider_that_is_away_is_said_to_be(settings: LazySettings, db: None)
     settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = found.issuer, CLIENT, SECRET
     client = Client()
     assert "does not answer" in refused(client.get(BEGIN), client)
+    answer = client.get(BEGIN, {"next": "/plans/"})
+    assert answer.headers["Location"] == "/login/?next=%2Fplans%2F"
 
 
 @pytest.mark.parametrize(
