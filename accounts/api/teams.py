@@ -309,7 +309,7 @@ def _no_team(name: str) -> str:
 
 def team_named(request: Request, name: str) -> Team:
     """Return the team of this name to its members and operators; 404 for others."""
-    return one_of(teams.visible_teams(user_of(request)), f"You are in no team {name[:60]}.", name=name)
+    return one_of(teams.visible_teams(user_of(request)), f"There is no team {name[:60]} that you may read.", name=name)
 
 
 def _administered(request: Request, name: str) -> Team:

@@ -7,7 +7,7 @@ import numpy as np
 from scheduling.model.types import Ints
 from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.first_come import first_come, only_step
-from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.instance import Instance, gigabytes
 from scheduling.split_learning.method import NoPlan, Step
 
 
@@ -44,8 +44,8 @@ def no_room(instance: Instance, j: int, room: Ints) -> NoPlan:
     """Return the error for client j if `room` bytes are left on each helper, I."""
     most = int(np.argmax(room))
     return NoPlan(
-        f"client {instance.clients[j]} needs {instance.demand[j]} bytes, and after the {j} clients before it no helper"
-        f" has more than {room[most]} left ({instance.helpers[most]})"
+        f"client {instance.clients[j]} needs {gigabytes(instance.demand[j])} GB, and after the {j} clients before it no"
+        f" helper has more than {gigabytes(room[most])} GB left ({instance.helpers[most]})"
     )
 
 

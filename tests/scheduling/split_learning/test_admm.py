@@ -159,7 +159,7 @@ def test_without_time_it_still_has_a_plan() -> None:
 def test_it_says_when_memory_allows_nothing_and_names_the_client() -> None:
     instance = draw(np.random.default_rng(6), clients=3, helpers=2)
     instance = replace(instance, demand=np.array([2, 2, 2]), capacity=np.array([3, 3]))
-    with pytest.raises(NoPlan, match=r"no assignment .* client client-2 needs 2 bytes"):
+    with pytest.raises(NoPlan, match=r"no assignment .* client client-2 needs 0\.000000002 GB"):
         rounds(instance)
 
 
