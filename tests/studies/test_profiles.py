@@ -94,7 +94,7 @@ WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("clients", 3, "share"), 1.5, "clients[3].share", "yard"),
     (("clients", 1, "up_mbps"), 0, "clients[1].up_mbps", "roof"),
     (("clients", 0, "mbps"), "fast", "clients[0].mbps", "hall"),
-    (("clients", 0, "demand_gb"), 99, "demand[0]", "hall"),
+    (("clients", 0, "demand_gb"), 99, "clients[0].demand_gb", "hall"),
     (("clients", 0, "colour"), "red", "clients[0].colour", "unknown"),
     (("links", 0, "helper"), "cellar", "links[0].helper", "rack, laptop"),
     (("links", 0, "mbps"), -1, "links[0].mbps", "hall"),

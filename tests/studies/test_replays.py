@@ -369,15 +369,27 @@ def test_wrong_input_is_reported_in_one_line(arguments: tuple[Any, ...], word: s
     assert "\n" not in str(caught.value)
 
 
+WITH_CTRL_C = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.orig_argv[:1] +"
+    " sys.argv[1:])"
+)
+"""Runs a command that heeds Ctrl-C, also where these tests run in the background of a shell, which ignores it."""
+
+
 def test_ctrl_c_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "trace.csv")
-    command = [sys.executable, "manage.py", "replay", str(tmp_path / "trace.csv"), "--gpus", "8"]
+    replay = ["manage.py", "replay", str(tmp_path / "trace.csv"), "--gpus", "8"]
     env = os.environ | {"SHADOWPRICE_VAR": str(tmp_path)}
-    process = subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITH_CTRL_C, *replay], cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+    )
     with process, (tmp_path / "trace.csv").open("w"):  # once the command reads
-        while process.poll() is None:  # a signal just before a read begins leaves the read waiting
+        for _ in range(6):  # a signal just before a read begins leaves the read waiting
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
+                break
+        else:
+            process.kill()
         _, error = process.communicate()
     assert (process.returncode, error) == (-signal.SIGINT, "")
