@@ -219,6 +219,9 @@ class Faults:
         time.sleep(0.5)  # bids wait now
         send([self._family("web")[0]], signal.SIGTERM)
         self._migrate()
+        with self._cursor() as cursor:
+            # For the migration everything before is of an older version. The processes before were of this one.
+            cursor.execute("UPDATE auctions_market SET teams_pooled_from = 0")
         time.sleep(1.0)
         self.installation.revive()
 
