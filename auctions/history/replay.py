@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -98,8 +98,6 @@ class Replaying:
         self.standing = StandingBids()
         self.turned: list[Replayed] = []
         """Decisions on standing bids that belong to the last event, which began a slot."""
-        self._teams_pooled_from: int | None = None
-        """The market's version of that name, once it was read."""
         self._admitted: set[int] = set()
         """Numbers of standing bids that were admitted in that turn; the events of their admissions follow."""
 
@@ -364,11 +362,13 @@ class Replaying:
 
     def pool_owner(self, event: Event, bid: Bid) -> int:
         """Return who owned the bid in pools of prices when this event decided it."""
-        if self._teams_pooled_from is None:
-            self._teams_pooled_from = Market.objects.values_list("teams_pooled_from", flat=True).get(pk=event.market_id)
         return pool_owner(
             user=bid.owner_id, team=bid.team_id, version=event.version, teams_from=self._teams_pooled_from
         )
+
+    @cached_property
+    def _teams_pooled_from(self) -> int:
+        return Market.objects.values_list("teams_pooled_from", flat=True).get(pk=self.at(0).market_id)
 
     def _charged(self, book: LiveBook, core: CoreBid, decision: Decision) -> float | None:
         """Return what an admitted job has to pay at posted prices; None if that is not known, or there are none."""

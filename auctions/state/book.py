@@ -458,13 +458,8 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
 
 _OF_AN_EVENT = (
     *("version", "kind", "slot", "payload", "bid__sequence", "bid__owner_id", "bid__team_id"),
-    *(
-        "bid__inventory_version",
-        "bid__core_bid",
-        "bid__decision__receipt",
-        "bid__decision__stood_from",
-        "bid__first_decision__receipt",
-    ),
+    *("bid__inventory_version", "bid__core_bid", "bid__decision__receipt", "bid__decision__stood_from"),
+    "bid__first_decision__receipt",
 )
 """Columns of an event and its bid by which a book catches up; rows with all their columns take thrice the time."""
 

@@ -45,7 +45,7 @@ def recorded_history(
     """
     market_id = market.pk
     rows = _last_receipts(market, before)
-    others = {version for _, _, version, _, _ in rows} - {in_force}
+    others = {version for _, _, version, _ in rows} - {in_force}
     known = snapshots_at(market_id, others)
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
@@ -54,8 +54,7 @@ def recorded_history(
         old, book = InventorySnapshot.from_json(sealed["snapshots"][sealed["snapshot"]]), sealed["book"]
         history.extend(realigned(map(tuple, book["history"]), old=old, new=snapshot))
         offers.extend((slot, value, owner) for slot, value, owner in book["offers"])
-    for decided, text, version, user, team in rows:
-        owner = pool_owner(user=user, team=team, version=decided, teams_from=market.teams_pooled_from)
+    for _, text, version, owner in rows:
         receipt = parse(text)
         density = tuple(receipt["density"])
         offers.append((receipt["slot"], receipt["standalone_value"], owner))
@@ -63,12 +62,12 @@ def recorded_history(
     return Learned(history, offers, decided=_decided(market, before))
 
 
-def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, int, int, int | None]]:
-    """Return version, text, version of the inventory, user and team of the last receipts, one for each bid, in order.
+def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, int, int]]:
+    """Return version, text, version of the inventory and owner of the last receipts, one for each bid, in order.
 
     The events, which have an index by version, lead to the rows: their tables grow with the market.
     """
-    rows: list[tuple[int, str, int, int, int | None]] = []
+    rows: list[tuple[int, str, int, int]] = []
     after = market.sealed_version or 0
     for kinds, receipt in (
         ((EventKind.ADMITTED, EventKind.REJECTED), "decision"),
@@ -80,10 +79,13 @@ def _last_receipts(market: Market, before: int | None) -> list[tuple[int, str, i
         if receipt == "decision":
             events = events.filter(bid__decision__stood_from=None)  # else its first decision counts
         columns = "version", f"bid__{receipt}__receipt", f"bid__{receipt}__inventory_version", "bid__owner", "bid__team"
-        rows += events.order_by("-version").values_list(*columns)[:HISTORY]
+        rows += (
+            (version, *found, pool_owner(user=user, team=team, version=version, teams_from=market.teams_pooled_from))
+            for version, *found, user, team in events.order_by("-version").values_list(*columns)[:HISTORY]
+        )
         if len(rows) >= HISTORY:
             after = max(after, rows[-1][0])
-    return sorted(rows, key=lambda row: row[0])[-HISTORY:]
+    return sorted(rows)[-HISTORY:]
 
 
 def _decided(market: Market, before: int | None) -> int:

@@ -16,6 +16,14 @@ def member(team: Team, name: str, role: Role) -> User:
     return user
 
 
+def in_team(*users: User, role: Role = Role.BIDDER) -> Team:
+    """A team of these users."""
+    team = teams.create_team("vision", "Vision")
+    for user in users:
+        teams.add_member(team, user, role)
+    return team
+
+
 def again(user: User) -> User:
     """The user as the next request reads it."""
     return User.objects.get(pk=user.pk)

@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Membership, Role, Team
+from accounts.models import Team
 from auctions.domain.errors import WrongState
 from auctions.domain.inventory_snapshot import snapshot_in_force
 from auctions.engine import decision_queue
@@ -19,9 +19,9 @@ from auctions.history.replay import Replaying
 from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
 from auctions.state import book as books
 from auctions.state import history
-from cluster import clock
 from scheduling.model.decision import parse
 from scheduling.pricing.pooling import LEAST_BLOCK, pools_of
+from tests.accounts.members import in_team
 from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, make_user, set_time, submit
 from tests.draws import fresh_seed, rounds
@@ -116,13 +116,6 @@ def test_a_book_catches_up_with_many_decisions_as_if_it_was_read_again(market: M
     assert list(stale.running.offers) == list(fresh.running.offers)
     assert (stale.running.decided, stale.version) == (fresh.running.decided, fresh.version) == (48, market.version)
     assert {owner for *_, owner in fresh.running.offers} == {-Team.objects.get().pk, bob.pk}
-
-
-def in_team(*users: User) -> Team:
-    team = Team.objects.create(name="vision", title="Vision", created_at=clock.now())
-    for user in users:
-        Membership.objects.create(team=team, user=user, role=Role.BIDDER)
-    return team
 
 
 def owners_of(market: Market) -> list[int]:

@@ -9,7 +9,7 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from accounts.models import Membership, Role, Team
+from accounts.models import Membership
 from auctions.domain.errors import TooManyWebhooks, WrongState
 from auctions.models import Delivery, DeliveryStatus, Market, Webhook
 from auctions.webhooks import delivering, hooks, messages
@@ -17,6 +17,7 @@ from auctions.webhooks.delivering import BACKOFF_S, OFF_AFTER, claim, deliver
 from auctions.webhooks.hooks import Made, WebhookRequest, create
 from auctions.webhooks.sending import Outcome
 from cluster import clock
+from tests.accounts.members import in_team
 from tests.auctions.webhooks.receiver import Receiver
 from tests.auctions.webhooks.test_sending import verified
 from tests.auctions.worlds import make_user, submit
@@ -273,9 +274,7 @@ def test_a_message_about_a_bid_that_the_owner_may_not_read_any_more_is_not_sent(
     market: Market, alice: User, made: Made, there: Receiver
 ) -> None:
     bob = make_user("bob")
-    team = Team.objects.create(name="vision", title="Vision", created_at=clock.now())
-    for user in (alice, bob):
-        Membership.objects.create(team=team, user=user, role=Role.BIDDER)
+    in_team(alice, bob)
     create(alice, WebhookRequest("team", there.url, of_team=True))
     submit(market, bob)
     messages.derive()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from accounts.models import ClusterTeams, Membership, Role, Team
+from accounts.models import ClusterTeams, Membership
 from auctions.domain.refunds import Refund
 from auctions.engine import decision_queue, slots
 from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.models import Bid, Delivery, Event, Market, Webhook, WebhookCursor
 from auctions.webhooks import hooks, messages
 from auctions.webhooks.hooks import Made, WebhookRequest, create
-from cluster import clock
+from tests.accounts.members import in_team
 from tests.auctions.worlds import make_cluster, make_market, make_user, set_time, submit
 
 
@@ -216,13 +216,6 @@ def test_numbers_of_bids_in_another_market_are_not_those_of_this_one(market: Mar
     messages.derive()
     assert {what for what, _ in sent(made.webhook)} == {"bid.submitted", "bid.admitted"}
     assert len(sent(made.webhook)) == 6
-
-
-def in_team(*users: User, role: Role = Role.BIDDER) -> Team:
-    team = Team.objects.create(name="vision", title="Vision", created_at=clock.now())
-    for user in users:
-        Membership.objects.create(team=team, user=user, role=role)
-    return team
 
 
 def of_both(made: Made) -> Sequence[Webhook]:
