@@ -72,6 +72,16 @@ def is_of_other_schema(error: BaseException) -> bool:
     return code in POSTGRES_ABSENT
 
 
+def cause_in_words(error: BaseException) -> str | None:
+    """Return one line for a command that stops since the database is out of reach or at another schema, else None."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    if is_busy(error):
+        return f"The database is away or busy: {lines[0]}"
+    if is_of_other_schema(error):
+        return f"The database does not have the tables of this version: {lines[0]}. Run `manage.py migrate`."
+    return None
+
+
 def _needs_value(table: str, column: str) -> bool:
     """Return whether a row of this version has to have a value in this column."""
     fields = (

@@ -14,6 +14,8 @@ from cluster.database.busy import is_busy, is_of_other_schema
 from cluster.database.paging import in_pages
 from cluster.models import Cluster
 from tests.auctions.worlds import make_cluster
+from tests.forks import libraries
+from tests.processes import python_env
 
 
 def raised(kind: type[Exception], cause: Exception | None) -> Exception:
@@ -143,3 +145,26 @@ def test_pages_hold_every_row_once_and_in_order(db: None, size: int) -> None:
         make_cluster(name)
     names = [cluster.name for cluster in in_pages(Cluster.objects.order_by("-pk"), by="name", size=size)]
     assert names == list("abcde")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (None, "The database does not have the tables of this version: no such table: auctions_market. Run "),
+        ("postgres://nobody:secret@127.0.0.1:1/none", "The database is away or busy: connection to server at "),
+    ],
+)
+def test_a_command_names_the_cause_in_one_line(url: str | None, words: str, tmp_path: Path) -> None:
+    env = python_env(tmp_path, **({} if url is None else {"DATABASE_URL": url}))
+    done = libraries().complete(["python", "manage.py", "audit"], env=env, seconds=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(words)
+    assert done.stderr.count("\n") == 1
+    assert "secret" not in done.stderr
+
+
+def test_a_command_shows_the_whole_traceback_when_it_is_asked_for(tmp_path: Path) -> None:
+    command = ["python", "manage.py", "audit", "--traceback"]
+    done = libraries().complete(command, env=python_env(tmp_path), seconds=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
