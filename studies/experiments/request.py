@@ -1,7 +1,7 @@
 """Request for an experiment: workloads, policies with parameters, and seeds. All of it is checked here."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from cluster.models import Cluster
 from scheduling.model.decision import canonical
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from scheduling.policies.base import Policy
@@ -158,15 +158,11 @@ class ExperimentIn(Schema):
 
     def validate(self, attrs: Json) -> Json:
         """Return the checked fields; raises ValidationError if they do not fit together."""
-        workloads = [one.document for one in attrs["workloads"]]
+        wrong: dict[str, InvalidField] = {}
+        for error in _misfits(attrs, [one.document for one in attrs["workloads"]]):
+            wrong.setdefault(error.field, error)
         try:
-            for name, rows in (("policies", attrs["policies"]), ("workloads", workloads), ("seeds", attrs["seeds"])):
-                _check_different(name, rows)
-            runs = len(workloads) * len(attrs["seeds"]) * (len(attrs["policies"]) + attrs["bound"])
-            if runs > MOST_RUNS:
-                raise InvalidField("policies", f"expected at most {MOST_RUNS} runs in all, got {runs}")
-            for i, workload in enumerate(workloads):
-                _check_policies(f"workloads[{i}]", workload, attrs["policies"])
+            refuse_all(list(wrong.values()))
         except InvalidField as error:
             raise refused(error) from None
         return attrs
@@ -216,9 +212,8 @@ class ExperimentRequest:
 
 
 def _generated(row: Json) -> CheckedWorkload:
-    more = sorted(set(row) - {"generator", "setting"})
-    if more:
-        raise InvalidField(more[0], "expected either a generator with its setting, or a trace, got both")
+    problem = "expected either a generator with its setting, or a trace, got both"
+    refuse_all([InvalidField(name, problem) for name in sorted(set(row) - {"generator", "setting"})])
     source = read_generator(row, "")
     return CheckedWorkload({"title": source.title, "source": source.to_json()})
 
@@ -231,16 +226,28 @@ def _traced(row: Json) -> CheckedWorkload:
     return CheckedWorkload(*traced_workload(row))
 
 
-def _check_different(where: str, rows: Sequence[object]) -> None:
+def _misfits(attrs: Json, workloads: Sequence[Json]) -> Iterator[InvalidField]:
+    """Yield an error for each entry, right in itself, that does not fit the others."""
+    for name, rows in (("policies", attrs["policies"]), ("workloads", workloads), ("seeds", attrs["seeds"])):
+        yield from _repeated(name, rows)
+    runs = len(workloads) * len(attrs["seeds"]) * (len(attrs["policies"]) + attrs["bound"])
+    if runs > MOST_RUNS:
+        yield InvalidField("policies", f"expected at most {MOST_RUNS} runs in all, got {runs}")
+    for i, workload in enumerate(workloads):
+        yield from _unfit_policies(f"workloads[{i}]", workload, attrs["policies"])
+
+
+def _repeated(where: str, rows: Sequence[object]) -> Iterator[InvalidField]:
+    """Yield an error for each entry that is the same as one before it."""
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
         first = seen.setdefault(canonical(row), i)
         if first != i:
-            raise InvalidField(f"{where}[{i}]", f"expected no entry twice, got the same as {where}[{first}]")
+            yield InvalidField(f"{where}[{i}]", f"expected no entry twice, got the same as {where}[{first}]")
 
 
-def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:
-    """Check that every policy can run on the servers and with the jobs of this workload."""
+def _unfit_policies(where: str, workload: Json, policies: Sequence[Json]) -> Iterator[InvalidField]:
+    """Yield an error for each policy that cannot run on the servers or with the jobs of this workload."""
     if "trace" in workload:
         source = TraceSource.from_json(workload["source"])
         inventory, kinds = source.servers(), {source.architecture}
@@ -252,12 +259,13 @@ def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> Non
         policy: Policy = make_policy(row["name"], row["parameters"])
         wrong = kinds - policy.architectures
         if wrong:
-            raise InvalidField(
+            yield InvalidField(
                 f"policies[{i}]", f"expected a policy that runs {min(wrong)} jobs ({where}), got {policy.name}"
             )
+            continue
         try:
             policy.check(inventory)
         except InvalidField as error:
-            raise InvalidField(
+            yield InvalidField(
                 f"policies[{i}]", f"expected a policy that can run on {where}, got {policy.name}: {error}"
-            ) from None
+            )

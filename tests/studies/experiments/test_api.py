@@ -173,6 +173,14 @@ def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient
     assert not Run.objects.exists()
 
 
+def test_all_entries_that_do_not_fit_the_others_are_named_at_once(api: APIClient) -> None:
+    dps = [{"name": "dps", "parameters": {"refit_every": n}} for n in range(1, 6)]
+    policies = [{"name": "fifo"}, {"name": "oasis"}, {"name": "fifo"}, *dps]
+    answer = api.post(EXPERIMENTS, matrix(policies=policies, seeds=[*range(49), 0]), format="json")
+    assert set(refused(answer)) == {"policies", "policies[1]", "policies[2]", "seeds[49]"}
+    assert not Run.objects.exists()
+
+
 def test_a_list_leaves_what_was_asked_for_in_the_database(api: APIClient, alice: User) -> None:
     again = rerun(alice, submitted(alice))
     with CaptureQueriesContext(connection) as said:
