@@ -135,6 +135,12 @@ def points(
     return {"type": "scatter", "mode": "markers", "name": name, **shown, **more}
 
 
+def hatching(shape: str, colour: str) -> Json:
+    """Return the pattern of bars of this colour: stripes on it that differ from texts, dark on orange, else light."""
+    stripes = {"fgcolor": "#fff", "fgopacity": 0.5} if colour == ORANGE else {"fgcolor": "#000", "fgopacity": 0.35}
+    return {"shape": shape, "size": 6, "solidity": 0.3, "fillmode": "overlay", **stripes}
+
+
 def bar_texts(texts: Sequence[str]) -> Json:
     """Return the texts inside the bars of a Gantt chart, which are hidden where they do not fit."""
     place = {"textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "textfont": {"size": 10}}

@@ -18,6 +18,7 @@ from frontend.figures.base import (
     Json,
     Table,
     bar_texts,
+    hatching,
     layout,
     now_mark,
     rounded,
@@ -106,8 +107,7 @@ def _between(first: int) -> Json:
 
 def _hatching(at: str) -> Json:
     """Return a bar of length 0 for the legend; without a base, the axis would reach back to 1970."""
-    pattern = {"shape": "/", "size": 6, "solidity": 0.35}
-    marker = {"color": GREY, "pattern": pattern, "line": {"width": 0}}
+    marker = {"color": GREY, "pattern": hatching("/", GREY), "line": {"width": 0}}
     hatched = {"type": "bar", "orientation": "h", "name": "hatched: parameter servers", "marker": marker}
     return {**hatched, "base": [at], "x": [0], "y": [0], "showlegend": True, "hoverinfo": "skip"}
 
@@ -198,7 +198,7 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         # Hatching shows the role, so that it does not depend on colour.
         "marker": {
             "color": colour,
-            "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
+            "pattern": hatching("/" if is_ps else "", colour),
             "line": {"width": 1.5 if state in PALE else 0, "color": colour},
             "opacity": 0.45 if state in PALE else 1.0,
         },

@@ -12,6 +12,7 @@ from frontend.figures.base import (
     axis,
     bar_texts,
     dotted,
+    hatching,
     nothing,
     rows_axis,
     with_legend,
@@ -96,7 +97,7 @@ def _trace(pieces: Sequence[Piece], place: dict[str, int], kind: str) -> Json:
         # Hatching shows the kind of pass, not colour alone; a border separates consecutive passes.
         "marker": {
             "color": colour,
-            "pattern": {"shape": shape, "size": 6, "solidity": 0.35},
+            "pattern": hatching(shape, colour),
             "line": {"width": 1, "color": "rgba(128,128,128,.6)"},
             "opacity": 1.0,
         },

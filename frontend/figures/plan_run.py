@@ -2,7 +2,18 @@
 
 from collections.abc import Sequence
 
-from frontend.figures.base import Drawing, Json, axis, bar_texts, dotted, nothing, rounded, rows_axis, with_legend
+from frontend.figures.base import (
+    Drawing,
+    Json,
+    axis,
+    bar_texts,
+    dotted,
+    hatching,
+    nothing,
+    rounded,
+    rows_axis,
+    with_legend,
+)
 from frontend.figures.plan_gantt import KINDS, LARGEST_BARS
 from studies.split_learning.plans.readings import Piece
 from studies.split_learning.runs.readings import MeasuredPiece
@@ -72,7 +83,7 @@ def _trace(pieces: Sequence[Piece | MeasuredPiece], place: dict[str, int], kind:
         "width": 0.36,
         "marker": {
             "color": "rgba(0,0,0,0)" if outlined else colour,
-            "pattern": {"shape": "" if outlined else shape, "size": 6, "solidity": 0.35},
+            "pattern": hatching("" if outlined else shape, colour),
             "line": {"width": 1.5 if outlined else 1, "color": colour if outlined else "rgba(128,128,128,.6)"},
         },
         **bar_texts([_short(piece.client) for piece in mine]),

@@ -174,7 +174,9 @@ def test_what_is_planned_differs_from_what_runs_in_more_than_colour() -> None:
 
 def test_roles_are_distinguished_without_colour() -> None:
     drawing = gantt.figure([span(), span(is_ps=True)], LINE, now=0, window=(0, 4))
-    assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
+    patterns = [trace["marker"]["pattern"] for trace in drawing.data]
+    assert {pattern["shape"] for pattern in patterns} == {"", "/"}
+    assert {pattern["fillmode"] for pattern in patterns} == {"overlay"}, "numbers are read on the bar's own colour"
 
 
 def test_every_bar_of_a_schedule_begins_in_its_slots() -> None:

@@ -28,8 +28,9 @@ function themed(figure) {
   layout.hoverlabel = { bgcolor: colour("--surface"), font: { color: colour("--text") }, bordercolor: colour("--line") };
   const data = figure.data.map((trace) => {
     if (trace.colorbar && narrow) return { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { ...trace.colorbar.title, side: "top" } } };
-    // The ground shows through what is hatched or pale: its words have the page's colour.
-    if (trace.text && trace.marker && (trace.marker.pattern.shape || trace.marker.opacity < 1)) return { ...trace, textfont: { ...trace.textfont, color: colour("--text") } };
+    // The ground shows through pale bars and between stripes alone: their words have the page's colour.
+    const pattern = trace.marker?.pattern;
+    if (trace.text && pattern && ((pattern.shape && pattern.fillmode !== "overlay") || trace.marker.opacity < 1)) return { ...trace, textfont: { ...trace.textfont, color: colour("--text") } };
     return trace;
   });
   return [data, layout];
