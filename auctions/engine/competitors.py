@@ -1,19 +1,20 @@
 """The bids that stand beside the one that is decided: a policy under which bids compete reads them in the book."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import Q
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.owners import owner_number
 from auctions.models import Bid, BidState, Market
 from auctions.state.book import LiveBook, core_in_force
 from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
 from scheduling.model.bid import Bid as CoreBid
-from scheduling.policies.standing import COMPETITORS
+from scheduling.policies.standing import competing
 
 
 @dataclass(frozen=True)
@@ -40,32 +41,42 @@ class Cores:
         return own is snapshot or (own is not None and own.to_json() == snapshot.to_json())
 
 
-def latest(numbers: Iterable[int]) -> list[int]:
-    """Return the sequence numbers of the competitors among all bids that stand, in order."""
-    return sorted(numbers)[-COMPETITORS:]
+class Competitors:
+    """The bids that stand in a market and, of them, those that compete in its book.
 
-
-def joined(competitors: Sequence[CoreBid], bid: CoreBid) -> tuple[CoreBid, ...]:
-    """Return the competitors after one more bid has begun to stand, in order of their sequence numbers."""
-    return tuple(sorted((*competitors, bid), key=lambda one: int(one.id)))[-COMPETITORS:]
-
-
-def let_compete(market: Market, book: LiveBook) -> None:
-    """Let the policy see the bids that stand now, if it compares them; otherwise there are none, and no query."""
-    book.competitors = _standing(market, book) if book.policy.competes else ()
-
-
-def _standing(market: Market, book: LiveBook) -> tuple[CoreBid, ...]:
-    """Return the competitors of a decision that is made now.
-
-    They are those that a replay has at this point. So a standing bid that was withdrawn is one of them until the event
-    of the next slot names its withdrawal (`transitions.recorded_withdrawals`): before, no event says that it left.
+    Those that compete are the ones that a replay has at this point. So a standing bid that was withdrawn is one of them
+    until the event of the next slot names its withdrawal (`transitions.recorded_withdrawals`): before, no event says
+    that it left.
     """
-    numbers = latest(number for (number,) in _NUMBERS(market.pk, book.running.now))
-    known, snapshot = _cores.get((market.token,)) or Cores(), book.snapshot
-    found = known.of(numbers, snapshot, lambda missing: _converted(market, snapshot, missing))
-    _cores.store((market.token,), found)
-    return tuple(found.by_number.values())
+
+    def __init__(self, market: Market, book: LiveBook) -> None:
+        self._market, self._book = market, book
+        rows = _STANDING_BIDS(market.pk, book.running.now)
+        self._owners = {number: owner_number(user=user, team=team) for number, user, team in rows}
+        self._show(_cores.get((market.token,)) or Cores())
+        _cores.store((market.token,), self._known)
+
+    def join(self, bid: CoreBid, owner: int) -> None:
+        """Let a bid compete that has begun to stand and has no row as a standing bid yet."""
+        number = int(bid.id)
+        self._owners[number] = owner
+        # Not stored: the transaction may be rolled back, and the bid be decided in a later slot.
+        self._show(replace(self._known, by_number={**self._known.by_number, number: bid}))
+
+    def _show(self, known: Cores) -> None:
+        book = self._book
+        self._known = known.of(
+            competing(self._owners), book.snapshot, lambda missing: _converted(self._market, book.snapshot, missing)
+        )
+        book.competitors = tuple(self._known.by_number.values())
+
+
+def let_compete(market: Market, book: LiveBook) -> Competitors | None:
+    """Let the policy see the bids that stand now, if it compares them; otherwise there are none, and no query."""
+    if book.policy.competes:
+        return Competitors(market, book)
+    book.competitors = ()
+    return None
 
 
 def _converted(market: Market, snapshot: InventorySnapshot, numbers: Sequence[int]) -> dict[int, CoreBid]:
@@ -75,12 +86,9 @@ def _converted(market: Market, snapshot: InventorySnapshot, numbers: Sequence[in
 
 _OF_A_COMPETITOR: Final = ("sequence", "arrival_slot", "inventory_version", "core_bid", "resolved_request")
 _STANDING: Final = Q(state=BidState.STANDING) | Q(state=BidState.WITHDRAWN, unrecorded_withdrawal=True)
-_NUMBERS = Prepared(
-    # The sum keeps PostgreSQL from reading all bids that ever stood, which an index has in order of their numbers.
-    lambda market, now: (
-        Bid.objects.filter(_STANDING, market=market, stands_until__gte=now)
-        .order_by((F("sequence") + 0).desc())
-        .values_list("sequence")[:COMPETITORS]
+_STANDING_BIDS = Prepared(
+    lambda market, now: Bid.objects.filter(_STANDING, market=market, stands_until__gte=now).values_list(
+        "sequence", "owner_id", "team_id"
     ),
     int,
     int,

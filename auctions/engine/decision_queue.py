@@ -143,7 +143,7 @@ def _decide(
     credits = team_credits.locked([bid.team_id for bid in bids], moment)
     until, made = perf_counter() + LONGEST_BATCH_S, outcomes.Outcomes(market, book, moment, credits)
     versions, failed, rule = list[int](), None, rule_for(book.policy)
-    competitors.let_compete(market, book)
+    compared = competitors.let_compete(market, book)
     for bid in bids:
         try:
             with logs.named(market=market.cluster.name, bid=bid.sequence):
@@ -163,8 +163,8 @@ def _decide(
             made.add(bid, one)
         else:
             made.add_standing(bid, one, until=stands_until, rule=rule.to_json())
-            if book.policy.competes:
-                book.competitors = competitors.joined(book.competitors, core)
+            if compared is not None:
+                compared.join(core, owner)
         versions.append(market.version)
         if perf_counter() > until:
             break

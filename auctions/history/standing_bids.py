@@ -6,9 +6,10 @@ from operator import attrgetter
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.owners import owner_number
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.domain.standing_rule import RULE
-from auctions.engine import competitors, standing
+from auctions.engine import standing
 from auctions.engine.competitors import Cores
 from auctions.engine.decide import TriedBook
 from auctions.engine.standing import Candidate, Try, Turn
@@ -18,7 +19,7 @@ from auctions.state.book import LiveBook
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, canonical
 from scheduling.model.types import Json
-from scheduling.policies.standing import StandingBid, StandingRule
+from scheduling.policies.standing import StandingBid, StandingRule, competing
 
 Asks = Callable[[TriedBook, Candidate, int | None], Try]
 """Tries one standing bid, as `auctions.engine.standing.try_bid` does."""
@@ -34,6 +35,11 @@ class Standing:
     first: Decision
     snapshot: InventorySnapshot
     """The inventory of the first decision."""
+
+    @property
+    def owner(self) -> int:
+        """The number of its owner, among competitors."""
+        return owner_number(user=self.row.owner_id, team=self.row.team_id)
 
     def candidate(self, book: LiveBook) -> Candidate:
         """Return the bid as it is tried, in the positions of the book's inventory."""
@@ -158,9 +164,12 @@ class StandingBids:
         """Let the policy see the bids that stand now, if it compares them, as `competitors.let_compete` does."""
         book.competitors = ()
         if book.policy.competes:
-            numbers = competitors.latest(n for n, found in self._bids.items() if found.one.until >= book.running.now)
+            now = book.running.now
+            owners = {number: found.owner for number, found in self._bids.items() if found.one.until >= now}
             self._competitors = self._competitors.of(
-                numbers, book.snapshot, lambda missing: {n: self._bids[n].core(book.snapshot) for n in missing}
+                competing(owners),
+                book.snapshot,
+                lambda missing: {n: self._bids[n].core(book.snapshot) for n in missing},
             )
             book.competitors = tuple(self._competitors.by_number.values())
 

@@ -10,10 +10,10 @@ from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import (
-    COMPETITORS,
     StandingBid,
     StandingRule,
     Tries,
+    competing,
     stands,
     turns,
     with_first_offer,
@@ -73,8 +73,8 @@ class Simulation:
         if not self.policy.competes:
             return self.book.view()
         now = self.book.now
-        standing = [one.bid for one in self.standing.values() if not one.ended(now)]
-        return self.book.view(tuple(standing[-COMPETITORS:]))
+        owners = {number: one.owner for number, one in self.standing.items() if not one.ended(now)}
+        return self.book.view(tuple(self.standing[number].bid for number in competing(owners)))
 
     def _try_standing(self, rule: StandingRule, *, ended: bool) -> None:
         now = self.book.now

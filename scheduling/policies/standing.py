@@ -5,7 +5,7 @@ what a try gives. `docs/algorithms/standing-bids.md` says what a sequence of tri
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, Self, runtime_checkable
 
@@ -20,7 +20,7 @@ from scheduling.policies.base import Admitting, Policy
 Admissions = Callable[[Bid], Decision | None]
 """A function from a bid to its admission on one book; None for a rejection."""
 COMPETITORS: Final = 200
-"""Largest number of bids that compete: of more that stand, those that arrived last."""
+"""Largest number of bids that compete; `competing` says which ones, where more stand."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +199,28 @@ def turns(standing: Iterable[StandingBid], now: int, rule: StandingRule, *, ende
             taken[one.owner] += 1
             chosen.append(one)
     return chosen[: rule.most]
+
+
+def competing(owners: Mapping[int, int], *, most: int = COMPETITORS) -> list[int]:
+    """Return which bids compete, in order: of each owner the latest one, then of each the one before it, and so on.
+
+    `owners` are the owners of all bids that stand, by the bids' numbers. So the many bids of one owner leave those of
+    others their places.
+
+    Examples
+    --------
+    >>> from scheduling.policies.standing import competing
+    >>> competing({1: 7, 2: 8, 3: 8, 4: 8, 5: 8}, most=3)
+    [1, 4, 5]
+    """
+    if len(owners) <= most:
+        return sorted(owners)
+    seen: Counter[int] = Counter()
+    places = []
+    for number in sorted(owners, reverse=True):
+        places.append((seen[owners[number]], -number))
+        seen[owners[number]] += 1
+    return sorted(-number for _, number in sorted(places)[:most])
 
 
 @runtime_checkable

@@ -1,5 +1,7 @@
 """Bids that compete: every decision sees the bids that stand, and the best one starts first."""
 
+from functools import partial
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -10,6 +12,7 @@ from auctions.engine import competitors, decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.standing_quote import standing_of
 from auctions.engine.submission import quote
+from auctions.history import standing_bids
 from auctions.models import BidState, Event, Market
 from auctions.state import book as books
 from cluster.documents import export_cluster, import_cluster
@@ -18,7 +21,8 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision
 from scheduling.model.errors import OutsideHorizon
 from scheduling.policies.competition import Competition
-from scheduling.policies.standing import Admissions, rule_for
+from scheduling.policies.standing import Admissions, competing, rule_for
+from tests.accounts.members import in_team
 from tests.auctions.competing import (
     GOING,
     Seen,
@@ -130,10 +134,15 @@ def test_under_a_new_inventory_competitors_have_its_positions(market: Market, al
     assert_replayed_as_recorded(market)
 
 
-def test_of_many_bids_those_that_arrived_last_are_competitors(
-    market: Market, alice: User, seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(competitors, "COMPETITORS", 3)
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most three bids compete."""
+    for module in (competitors, standing_bids):
+        monkeypatch.setattr(module, "competing", partial(competing, most=3))
+
+
+@pytest.mark.usefixtures("three")
+def test_of_the_many_bids_of_one_owner_those_that_arrived_last_compete(market: Market, alice: User, seen: Seen) -> None:
     running = running_for(market, alice, 8)
     for value in (50.0, 40.0, 30.0, 20.0, 10.0):
         decided(market, alice, value)
@@ -141,6 +150,26 @@ def test_of_many_bids_those_that_arrived_last_are_competitors(
     pass_to(market, 9)
     assert numbers(seen)[5] == ("6", [3, 4, 5])
     assert numbers(seen)[6] == ("turn 1", [4, 5, 6])
+    assert_replay_sees_the_same(market, seen)
+
+
+@pytest.mark.usefixtures("three")
+def test_the_many_bids_of_one_owner_leave_those_of_others_their_places(
+    market: Market, alice: User, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
+    mallory, trudy, bob = (make_user(name) for name in ("mallory", "trudy", "bob"))
+    in_team(mallory, trudy)
+    running = running_for(market, alice, 8)
+    first, second = decided(market, alice, 50.0), decided(market, bob, 40.0)
+    for member in (mallory, trudy, mallory, trudy):
+        bid_of(market, member, 1.0)
+    assert decision_queue.decide_batch(market.pk) == 4
+    assert numbers(seen)[-1] == ("7", [2, 3, 6]), "with the bid that is decided, one bid of each owner"
+    cancel_job(running)
+    pass_to(market, 9)
+    assert states(first, second) == ["completed", "completed"]
+    assert (first.start_slot, second.start_slot) == (1, 2)
     assert_replay_sees_the_same(market, seen)
 
 
@@ -178,7 +207,7 @@ def test_a_policy_that_does_not_compete_asks_for_no_competitors(
     def asked(*_: object) -> None:
         raise AssertionError("no competitors are read")
 
-    monkeypatch.setattr(competitors, "_NUMBERS", asked)
+    monkeypatch.setattr(competitors, "_STANDING_BIDS", asked)
     market = make_market(policy="completions")
     running = running_for(market, alice, 14)
     bid = decided(market, alice, 50.0, slots=8, utility={"form": "step", "value": 50.0, "deadline_s": 12 * SLOT_S})

@@ -1,5 +1,6 @@
 """Standing bids: whose turn it is, until when, what a try gives, and what a sequence of tries does to truthfulness."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from scheduling.policies.standing import (
     StandingBid,
     StandingRule,
     admissions_of,
+    competing,
     stands,
     turns,
     with_first_offer,
@@ -66,6 +68,20 @@ def test_bids_of_others_take_no_turn_from_an_owner() -> None:
         assert len(found) == 2 + min(count, 6)
     few = [one.number for one in turns([*others, *mine], 8, replace(rule, most=3))]
     assert len(few) == 3, "a limit for all keeps the turn short"
+
+
+@given(st.lists(st.integers(1, 6), max_size=40), st.integers(1, 12))
+def test_owners_share_the_places_of_competitors_and_each_has_its_latest_bids(owners: list[int], most: int) -> None:
+    standing = dict(enumerate(owners))
+    chosen = competing(standing, most=most)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == min(most, len(owners))
+    counts = Counter(standing[number] for number in chosen)
+    for owner, count in Counter(owners).items():
+        mine = [number for number in standing if standing[number] == owner]
+        assert [number for number in chosen if standing[number] == owner] == mine[count - counts[owner] :]
+        if counts[owner] < count:
+            assert counts[owner] >= max(counts.values()) - 1
 
 
 def test_a_turn_that_was_recorded_before_a_limit_was_a_parameter_is_read_without_it() -> None:
