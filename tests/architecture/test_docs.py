@@ -13,7 +13,7 @@ from tests.architecture.test_papers import tracked
 from tests.architecture.test_rooms import ROOMS
 from tests.processes import ROOT
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 LONGEST = 120
 LINK = re.compile(r"\]\(([^()\s]*)\)|^\[[^\]]+\]: (\S+)$", re.M)
