@@ -184,7 +184,7 @@ class ProgramIn(Schema):
 
 
 class BidIn(Schema):
-    label = named(Text(LARGEST_LABEL, blank=True, required=False, help_text="Your name for the job."))
+    label = named(Text(LARGEST_LABEL, blank=True, line=True, required=False, help_text="Your name for the job."))
     model = Text(60, required=False, help_text="A model of this cluster; its profile gives what the bid leaves out.")
     epochs = Integer(1, LARGEST_EPOCHS, help_text="Passes over the data.")
     chunks = Integer(1, LARGEST_CHUNKS, required=False, help_text="Data chunks; the most workers at a time.")

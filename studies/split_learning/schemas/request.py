@@ -65,6 +65,7 @@ class LabelledIn(Schema):
         Text(
             LONGEST_LABEL,
             blank=True,
+            line=True,
             required=False,
             help_text="Your name for the plan. A plan made again has the label of the plan before if not given.",
         )

@@ -32,7 +32,7 @@ NUMBERS: dict[Path, list[Any]] = {
     ("utility", "value"): NO_NUMBERS,
 }
 OTHERS: dict[Path, list[Any]] = {
-    ("label",): [*NO_TEXTS, "x" * 121],
+    ("label",): [*NO_TEXTS, "x" * 121, "two\nlines", "turned \u202e", "\x1b[31mred"],
     ("model",): [*NO_TEXTS, "", "No such model", "x" * 10_000],
     ("worker_step_s",): [*NO_OBJECTS, {"mars": 1}, {"": 1}, {"x" * 10_000: 1}],
     ("ps_step_s",): [*NO_OBJECTS, {"mars": 1}],
