@@ -1,7 +1,9 @@
 """Instances and plans as JSON: the format of instance files, uploads and the command line."""
 
+from collections.abc import Callable
 from functools import partial
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 
@@ -33,22 +35,25 @@ def read_split_learning(document: object) -> Instance:
     """
     if isinstance(document, dict) and "instance" in document:
         document = document["instance"]
-    root = check_object(
-        "",
-        document,
-        required=("helpers", "clients", "release", "forward", "backward", "tail"),
-        optional=("name", "note", "paper", "expected", "slot_ms", "gap", *_PARTS, "meta"),
-    )
-    helpers, clients = check_each(
-        [
-            partial(_rows, "helpers", root["helpers"], required="memory_gb", optional=("name", "switch")),
-            partial(_rows, "clients", root["clients"], required="demand_gb", optional=("name",)),
-        ]
-    )
+    there = document if isinstance(document, dict) else {}
+    parts: list[Callable[[], Any]] = [
+        partial(
+            check_object,
+            "",
+            document,
+            required=("helpers", "clients", "release", "forward", "backward", "tail"),
+            optional=("name", "note", "paper", "expected", "slot_ms", "gap", *_PARTS, "meta"),
+        ),
+        partial(_rows, "helpers", there.get("helpers", []), required="memory_gb", optional=("name", "switch")),
+        partial(_rows, "clients", there.get("clients", []), required="demand_gb", optional=("name",)),
+        partial(check_integer, "slot_ms", there.get("slot_ms", 1), low=1, high=10**9),
+    ]
+    root, helpers, clients, slot_ms = check_each(parts)
     for name, rows, most in (("helpers", helpers, MOST_HELPERS), ("clients", clients, MOST_CLIENTS)):
         if not 1 <= len(rows) <= most:
             raise InvalidField(name, f"expected 1 to {most}, got {len(rows)}")
-    names = (_names("helper", helpers), _names("client", clients))
+    helper_names, client_names = check_each([partial(_names, "helper", helpers), partial(_names, "client", clients)])
+    names = (helper_names, client_names)
     gap, demand, capacity, switch, *times = check_each(
         [
             partial(_gap, root, names),
@@ -66,7 +71,7 @@ def read_split_learning(document: object) -> Instance:
         switch=switch,
         helpers=names[0],
         clients=names[1],
-        slot_ms=check_integer("slot_ms", root.get("slot_ms", 1), low=1, high=10**9),
+        slot_ms=slot_ms,
     )
 
 

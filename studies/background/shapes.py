@@ -12,7 +12,7 @@ from scheduling.registry import POLICIES, make_policy
 from studies.background import states
 from studies.background.models import JobState, Stage
 from studies.background.states import JobTable
-from web.fields import ByName, Choice, Timestamp
+from web.fields import ByName, Choice, Timestamp, problem_of
 from web.schema import Schema
 
 PLACE: Final = "Place in the queue, from 1, in which owners take turns; null if nothing is queued."
@@ -80,3 +80,14 @@ def policy_of(name: str, parameters: Json) -> Policy:
         whole = error.field == "parameters"
         refuse_all([one if whole else one.at(f"parameters.{one.field}") for one in (error, *error.also)])
         raise
+
+
+def wrong_parameters(name: object, parameters: object) -> dict[str, str]:
+    """Return what is wrong with the parameters of a policy, as `parameters.name`, if the policy itself is known."""
+    if not isinstance(name, str) or name not in POLICIES or not isinstance(parameters, dict):
+        return {}
+    try:
+        policy_of(name, parameters)
+    except InvalidField as error:
+        return {one.field: problem_of(one) for one in (error, *error.also)}
+    return {}

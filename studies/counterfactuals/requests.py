@@ -1,6 +1,7 @@
 """Create counterfactuals: check a request and store it for a worker."""
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields have help texts)
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
@@ -13,11 +14,11 @@ from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.policies.base import Policy
 from studies.background.creating import NO_KEY, IdempotencyKey, creating
-from studies.background.shapes import policy_name, policy_of, policy_parameters
+from studies.background.shapes import policy_name, policy_of, policy_parameters, wrong_parameters
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.fields import Integer
-from web.schema import Schema, refused
+from web.schema import Schema
 
 
 class CounterfactualIn(Schema):
@@ -25,12 +26,13 @@ class CounterfactualIn(Schema):
     parameters = policy_parameters()
     since = Integer(1, LARGEST_INTEGER, default=1, help_text="Number of the first bid that it decides; by default 1.")
 
+    def wrong_keys(self, data: Json) -> Mapping[str, str]:
+        """Return what is wrong with the parameters, whatever else is wrong."""
+        return wrong_parameters(data.get("policy"), data.get("parameters"))
+
     def validate(self, attrs: Json) -> Json:
         """Return the policy with its parameters."""
-        try:
-            return {"policy": policy_of(attrs["policy"], attrs["parameters"]), "since": attrs["since"]}
-        except InvalidField as error:
-            raise refused(error) from None
+        return {"policy": policy_of(attrs["policy"], attrs["parameters"]), "since": attrs["since"]}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Request for an experiment: workloads, policies with parameters, and seeds. All of it is checked here."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +12,10 @@ from cluster.models import Cluster
 from scheduling.model.decision import canonical
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
-from scheduling.model.validation import shown
+from scheduling.model.validation import LARGEST_EXACT, shown
 from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
-from studies.background.shapes import policy_name, policy_of, policy_parameters
+from studies.background.shapes import policy_name, policy_of, policy_parameters, wrong_parameters
 from studies.experiments.traced import FILES, traced_workload
 from studies.models import Trace
 from studies.workloads.generated.generators import GENERATORS, read_generator
@@ -42,7 +42,7 @@ class TraceNumber(Integer):
     """The number of a trace that holds one of these kinds, among the `traces` of the context."""
 
     def __init__(self, *kinds: str, **more: Any) -> None:
-        super().__init__(1, 2**63 - 1, required=False, **more)
+        super().__init__(1, LARGEST_EXACT, required=False, **more)
         self.kinds = kinds
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
@@ -127,12 +127,13 @@ class PolicyIn(Schema):
     name = policy_name("Name of the policy.")
     parameters = policy_parameters()
 
+    def wrong_keys(self, data: Json) -> Mapping[str, str]:
+        """Return what is wrong with the parameters, whatever else is wrong."""
+        return wrong_parameters(data.get("name"), data.get("parameters"))
+
     def validate(self, attrs: Json) -> Json:
         """Return the policy's name with all parameters."""
-        try:
-            policy = policy_of(attrs["name"], attrs["parameters"])
-        except InvalidField as error:
-            raise refused(error) from None
+        policy = policy_of(attrs["name"], attrs["parameters"])
         return {"name": policy.name, "parameters": policy.to_json()}
 
 

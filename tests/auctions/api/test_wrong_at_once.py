@@ -110,3 +110,27 @@ def test_an_experiment_names_each_unknown_parameter_of_a_policy(api: APIClient) 
     sent = {"workloads": [{"generator": "dps"}], "policies": [policy], "seeds": [1]}
     fields = [f"policies[0].parameters.{key}" for key in ("wish", "hope")]
     assert wrong_fields(api.post("/api/v1/experiments", sent, format="json")) == fields
+
+
+@pytest.mark.usefixtures("market")
+def test_parameters_of_a_policy_are_named_beside_other_wrong_fields(olga: APIClient) -> None:
+    parameters = {"wish": 1, "refit_every": -3}
+    sent = {"policy": "dps", "parameters": parameters, "since": 0, "hope": 2}
+    answer = olga.post(f"{BASE}/counterfactuals", sent, format="json")
+    assert set(wrong_fields(answer)) == {"parameters.wish", "parameters.refit_every", "since", "hope"}
+    body = {"workloads": [{"generator": "dps"}], "policies": [{"name": "dps", "parameters": parameters, "hope": 2}]}
+    fields = {f"policies[0].{one}" for one in ("parameters.wish", "parameters.refit_every", "hope")}
+    assert set(wrong_fields(olga.post("/api/v1/experiments", body, format="json"))) == fields
+
+
+def test_an_instance_without_a_table_names_what_else_is_wrong_with_its_keys(api: APIClient) -> None:
+    sent = {"instance": {"helpers": [{"memory": 1}], "clients": 3, "slot_ms": 0, "wish": 1}}
+    fields = ["release", "forward", "backward", "tail", "wish", "helpers[0].memory_gb", "helpers[0].memory", "clients"]
+    expected = [f"instance.{one}" for one in (*fields, "slot_ms")]
+    assert wrong_fields(api.post("/api/v1/plans", sent, format="json")) == expected
+
+
+def test_the_largest_number_of_a_trace_is_written_in_full(api: APIClient) -> None:
+    sent = {"workloads": [{"trace": 0}], "policies": [{"name": "fifo"}]}
+    (problem,) = api.post("/api/v1/experiments", sent, format="json").json()["errors"]
+    assert problem["message"] == "expected 1 to 9,007,199,254,740,992, got 0"
