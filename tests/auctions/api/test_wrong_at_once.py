@@ -134,3 +134,8 @@ def test_the_largest_number_of_a_trace_is_written_in_full(api: APIClient) -> Non
     sent = {"workloads": [{"trace": 0}], "policies": [{"name": "fifo"}]}
     (problem,) = api.post("/api/v1/experiments", sent, format="json").json()["errors"]
     assert problem["message"] == "expected 1 to 9,007,199,254,740,992, got 0"
+
+
+def test_the_label_of_a_plan_is_one_line_without_control_characters(api: APIClient) -> None:
+    for label in ("two\nlines", "turned \u202e", "\x1b[31mred"):
+        assert wrong_fields(api.post("/api/v1/plans", {"label": label}, format="json")) == ["label", "instance"]
