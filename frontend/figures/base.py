@@ -136,7 +136,7 @@ def points(
 
 
 def hatching(shape: str, colour: str) -> Json:
-    """Return the pattern of bars of this colour: stripes on it that differ from texts, dark on orange, else light."""
+    """Return the pattern of bars of a colour: stripes beside which texts can be read, light on orange, else dark."""
     stripes = {"fgcolor": "#fff", "fgopacity": 0.5} if colour == ORANGE else {"fgcolor": "#000", "fgopacity": 0.35}
     return {"shape": shape, "size": 6, "solidity": 0.3, "fillmode": "overlay", **stripes}
 
