@@ -12,6 +12,7 @@ from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 from auctions.models import Bid
 from cluster import clock
 from cluster.models import NAME, Cluster, MachineType, Server
+from web.fields import UNSTORABLE
 
 MOST_ARGUMENTS: Final = 64
 LONGEST_ARGUMENT: Final = 1_000
@@ -19,9 +20,14 @@ LONGEST_GRACE_S: Final = 3_600
 LONGEST_PROBLEM: Final = 1_000
 
 
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that can be stored, and passed to a program."""
+    return isinstance(value, str) and UNSTORABLE.search(value) is None
+
+
 def texts(value: object) -> None:
     """Refuse anything but a list of texts of which the first is not empty."""
-    if not isinstance(value, list) or not all(isinstance(one, str) and "\0" not in one for one in value):
+    if not isinstance(value, list) or not all(map(_is_text, value)):
         raise ValidationError(f"Expected a list of texts, got {value!r}.")
     if not value or not value[0]:
         raise ValidationError("Expected the program as the first text, got none.")
@@ -35,9 +41,9 @@ def texts_or_none(value: object) -> None:
 
 def environment(value: object) -> None:
     """Refuse anything but an object of texts by name."""
-    if not isinstance(value, dict) or not all(isinstance(one, str) and "\0" not in one for one in value.values()):
+    if not isinstance(value, dict) or not all(map(_is_text, value.values())):
         raise ValidationError(f"Expected an object of texts, got {value!r}.")
-    if wrong := [name for name in value if not name or "=" in name or "\0" in name]:
+    if wrong := [name for name in value if not name or "=" in name or not _is_text(name)]:
         raise ValidationError(f"Expected names of variables, got {', '.join(map(repr, wrong))}.")
 
 

@@ -83,6 +83,7 @@ def test_an_operator_lets_a_cluster_execute(operator: Client) -> None:
         ("addresses", "[1]", "Expected an object of texts"),
         ("addresses", '{"mars": "10.0.0.1"}', "Expected names of servers of lab, got mars"),
         ("addresses", "{", "Expected JSON, got an invalid document"),
+        ("addresses", '{"edge-0": "\\ud800"}', "Expected an object of texts"),
         ("slurm_configuration", "etc/slurm.conf", "which begins with /"),
         ("slurm_configuration", "/etc/slurm.conf", "only the engine Slurm uses it"),
         ("sbatch_options", '["--partition=gpu"]', "only the engine Slurm uses it"),
@@ -119,6 +120,9 @@ def test_all_wrong_fields_are_named_at_once(operator: Client) -> None:
         ("working_directory", "srv", "which begins with /"),
         ("environment", '{"A=B": "1"}', "Expected names of variables"),
         ("environment", '{"A": 1}', "Expected an object of texts"),
+        ("arguments", '["python3", "\\ud800"]', "Expected a list of texts"),
+        ("environment", '{"A": "\\udfff"}', "Expected an object of texts"),
+        ("environment", '{"\\udfff": "1"}', "Expected names of variables"),
     ],
 )
 def test_a_wrong_field_of_a_program_is_named(
@@ -130,6 +134,17 @@ def test_a_wrong_field_of_a_program_is_named(
     errors = answer.context["adminform"].form.errors
     assert words in " ".join(message for messages in errors.values() for message in messages)
     assert Program.objects.count() == 1
+
+
+@pytest.mark.parametrize("text", ["", "null"])
+def test_json_that_is_left_empty_is_the_default(world: World, operator: Client, text: str) -> None:
+    sent = program_form(cluster=world.market.cluster_id, environment=text)
+    assert operator.post(f"{ADMIN}/program/add/", sent).status_code == 302
+    assert Program.objects.get(name="fit").environment == {}
+    sent = form(cluster=make_cluster("other").pk, addresses=text, sbatch_options=text)
+    assert operator.post(f"{ADMIN}/execution/add/", sent).status_code == 302
+    made = Execution.objects.get(cluster__name="other")
+    assert (made.addresses, made.sbatch_options) == ({}, [])
 
 
 def test_a_program_is_registered_and_keeps_its_name(world: World, operator: Client) -> None:

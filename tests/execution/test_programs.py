@@ -212,6 +212,9 @@ def test_the_page_brings_lists_and_closes_programs(world: World, people: dict[st
     assert "expected a tar.gz or zip archive" in answer.content.decode()
     nested = {"environment": '{"A": ' * 20_000, "archive": SimpleUploadedFile("job.zip", zip_of())}
     assert "environment" in client.post(PAGE, {**fields, **nested}).context["form"].errors
+    for text in ('{"A": "\\ud800"}', '{"\\ud800": "1"}'):
+        unstorable = {"environment": text, "archive": SimpleUploadedFile("job.zip", zip_of())}
+        assert "environment" in client.post(PAGE, {**fields, **unstorable}).context["form"].errors
     assert client.post(PAGE, {**fields, "archive": SimpleUploadedFile("job.zip", zip_of())}).status_code == 302
     made = Program.objects.get(owner=world.owner)
     assert (made.arguments, made.environment) == (["python3", "my job.py"], {"A": "1"})
