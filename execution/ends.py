@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from auctions.models import BidState
+from cluster import clock
 from execution.defects import OUTSIDE
 from execution.engines.base import Engine
 from execution.logs import shown
@@ -15,11 +16,14 @@ LAST_BYTES: Final = 4_000
 
 
 def last_lines(engine: Engine, processes: Sequence[Process]) -> str:
-    """Return how the first process that failed ended, with its last lines of output; empty if none failed."""
+    """Return how the process that failed first ended, with its last lines of output; empty if none failed.
+
+    Others fail later because it is gone.
+    """
     failed = [one for one in processes if one.state == ProcessState.LOST or one.code not in (None, 0, 143)]
     if not failed:
         return ""
-    one = failed[0]
+    one = min(failed, key=lambda one: one.ended_at or clock.now())
     how = "was lost" if one.state == ProcessState.LOST else f"exited with code {one.code}"
     try:
         _, end = engine.log_size(one.key)

@@ -140,6 +140,17 @@ def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_wi
     assert world.engine.alive() == []
 
 
+def test_the_reason_is_the_process_that_failed_first(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(101)
+    first, *_, last = (key for key in world.engine.alive() if "-w" in key)
+    world.engine.exit(last, 137, output=b"too large\n")
+    world.engine.exit(first, 1, at=world.engine.now() + 0.2, output=b"a worker is gone\n")
+    while world.training(bid).state != TrainingState.WAITING:
+        world.go(0.5, every=0.5)
+    assert world.training(bid).reason == f"Worker {last.rpartition('w')[2]} exited with code 137.\ntoo large"
+
+
 def test_a_cancelled_job_is_stopped(world: World) -> None:
     from auctions.engine import jobs
 
