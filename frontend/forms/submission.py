@@ -232,6 +232,14 @@ class BidForm(PageForm):
             raise forms.ValidationError(f"Expected keys without a field of the form, got {', '.join(taken)}.")
         return more
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse what is stated for a program if none is chosen: the bid would run nothing."""
+        super().clean()
+        stated = [name for name in PROGRAM_NAMES[1:] if self.cleaned_data.get(name)]
+        if stated and self.cleaned_data.get("program") == "":
+            self.add_error("program", f"Expected a program, since {' and '.join(stated)} are stated, got none.")
+        return self.cleaned_data
+
     def body(self) -> Json:
         """Return the body of the bid for the API."""
         data = self.cleaned_data
@@ -274,8 +282,8 @@ class BidForm(PageForm):
         """Show each error that the market found at its field, in the unit of that field."""
         for one in (error, *error.also):
             field, problem = one.field, _in_typed_unit(one)
-            name = "points" if field.startswith("utility.points") else FIELD_OF.get(field, field.partition(".")[0])
-            name = name.partition("[")[0]
+            whole = field.partition("[")[0]
+            name = "points" if whole == "utility.points" else FIELD_OF.get(whole, whole.partition(".")[0])
             if name in self.fields:
                 self.add_error(name, problem)
             else:

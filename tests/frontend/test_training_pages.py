@@ -140,6 +140,12 @@ def test_a_bid_names_a_program_in_the_form(world: World, client: Client) -> None
     form = {"epochs": 1, "form": "constant", "value": 100, "model": "ResNet-50", "program": "train", "steps": 50}
     wrong = client.post("/markets/lab/submit/", {**form, "arguments": "'"})
     assert "quotes that are closed" in wrong.content.decode()
+    assert list(client.post("/markets/lab/submit/", {**form, "arguments": "a" * 1_001}).context["form"].errors) == [
+        "arguments"
+    ]
+    idle = client.post("/markets/lab/submit/", {**form, "program": "", "arguments": "--name x"})
+    assert "since arguments and steps are stated" in " ".join(idle.context["form"].errors["program"])
+    assert not Bid.objects.exists()
     client.post("/markets/lab/submit/", {**form, "arguments": "--name 'two words'"})
     stored = {"name": "train", "arguments": ["--name", "two words"], "steps": 50}
     assert Bid.objects.get().body["program"] == stored
