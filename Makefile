@@ -37,7 +37,7 @@ help:
 	@echo "make fuzz        requests that follow from the OpenAPI document, as each role; EXAMPLES=100 of each operation"
 	@echo "make histories   10,000 simulated histories of markets with faults, each followed by its invariants; SEEDS=1-500"
 	@echo "make storm       best as root: faults in an installation of make up for ten minutes, while bids are sent; MINUTES=2"
-	@echo "make mutants     change the code in 225 places, one at a time, and count how many the tests notice (half an hour)"
+	@echo "make mutants     change the code in 297 places, one at a time, and count how many the tests notice (an hour)"
 	@echo "make security    bandit, and known vulnerabilities of the pinned packages where a database can be reached"
 	@echo "make sbom        a software bill of materials, var/sbom.json"
 	@echo "make lock        pin the requirements files again from pyproject.toml"

@@ -95,12 +95,12 @@ def claim(most: int) -> list[Delivery]:
     now = clock.now()
     found: list[Delivery] = []
     held = Webhook.objects.filter(busy_until__gte=now).values_list("owner", flat=True)
-    sending = Counter(held if most else ())
+    sending = Counter(held)
     free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), is_on=True, owner__is_active=True)
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING, webhook__in=free).order_by()
     first = waiting.values("webhook").annotate(first=Min("pk")).values("first")
     due = Delivery.objects.filter(pk__in=first, next_at__lte=now).order_by("next_at", "pk")
-    rows = list(due.values_list("pk", "webhook_id", "webhook__owner")[: MOST_DUE if most else 0])
+    rows = list(due.values_list("pk", "webhook_id", "webhook__owner")[:MOST_DUE])
     while rows and len(found) < most:
         key, webhook, owner = rows.pop(min(range(len(rows)), key=lambda i: sending[rows[i][2]]))
         delivery = _held(key, webhook, now)

@@ -109,7 +109,7 @@ def add_test(webhook: Webhook) -> Delivery:
     """Write a test message; raises WrongState while another one waits, as a receiver needs no more of them."""
     now = clock.now()
     with transaction.atomic():
-        Webhook.objects.select_for_update(no_key=True).filter(pk=webhook.pk).first()
+        Webhook.objects.select_for_update(no_key=True).get(pk=webhook.pk)
         if webhook.deliveries.filter(type=TEST, status=DeliveryStatus.WAITING).exists():
             raise WrongState("A test message waits to be sent already.")
         return Delivery.objects.create(
@@ -182,7 +182,7 @@ def _step(market: Market, since: int, webhooks: Sequence[Webhook]) -> int:
 
 def _events(market: Market, since: int, concerned: "QuerySet[Bid]") -> tuple[list[Happened], int]:
     """Return what happened to these bids after version `since`, in order, and the version up to which that is all."""
-    events = Event.objects.filter(market=market, version__gt=since, version__lte=market.version).order_by("version")
+    events = Event.objects.filter(market=market, version__gt=since).order_by("version")
     of_bids = events.filter(kind__in=sorted(OF_KIND), bid__in=concerned)
     of_slots = events.filter(kind=EventKind.SLOT)
     singles = list(of_bids.values_list("version", "at", "slot", "kind", "bid_id")[:PAGE])

@@ -55,9 +55,11 @@ def send(url: str, headers: dict[str, str], body: bytes) -> Outcome:
 
 
 def _outcome(status: int) -> Outcome:
+    if Outcome(status).is_success:
+        return Outcome(status)
     if 300 <= status < 400:
         return Outcome(status, "redirects are not followed")
-    return Outcome(status, "" if 200 <= status < 300 else f"expected a status of 200 to 299, got {status}")
+    return Outcome(status, f"expected a status of 200 to 299, got {status}")
 
 
 def _words(error: Exception) -> str:

@@ -52,7 +52,7 @@ def try_all(drawn: Sequence[Mutant], names: Sequence[str], *, jobs: int, seed: i
 def main() -> int:
     """Draw mutants, try them, print a table by area."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=225, help="mutants in all areas together (default: 225)")
+    parser.add_argument("--count", type=int, default=297, help="mutants in all areas together (default: 297)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies side by side")
     parser.add_argument("--least", type=float, default=0.9, help="share that has to be killed (default: 0.9)")

@@ -13,7 +13,7 @@ class Area:
     tests: tuple[str, ...]
     """Arguments of pytest; the fastest and most effective tests come first."""
     weight: int
-    """Number of mutants of the area among 25."""
+    """Number of mutants of the area among `WHOLE`."""
 
 
 AREAS: Final = {
@@ -181,6 +181,57 @@ AREAS: Final = {
             "tests/frontend/test_counterfactual_pages.py",
             "tests/auctions/api/test_large_bodies.py",
             "tests/auctions/api/test_permissions.py",
+        ),
+        3,
+    ),
+    "webhooks": Area(
+        ("auctions/webhooks/*.py",),
+        (
+            "tests/auctions/webhooks/test_addresses.py",
+            "tests/auctions/webhooks/test_messages.py",
+            "tests/auctions/webhooks/test_delivering.py",
+            "tests/auctions/webhooks/test_sending.py",
+        ),
+        2,
+    ),
+    "execution": Area(
+        (
+            "execution/capacity.py",
+            "execution/ends.py",
+            "execution/executor.py",
+            "execution/launching.py",
+            "execution/lease.py",
+            "execution/places.py",
+            "execution/restart_costs.py",
+            "execution/starting.py",
+            "execution/steps.py",
+            "execution/wanted.py",
+        ),
+        (
+            "tests/execution/test_executor.py",
+            "tests/execution/test_defects.py",
+            "tests/execution/test_steps.py",
+            "tests/execution/test_restart_costs.py",
+            "tests/execution/test_step_times.py",
+            "tests/execution/test_continued.py",
+            "tests/execution/test_executor_crashes.py",
+            "tests/execution/test_queued_parameter_servers.py",
+            "tests/execution/test_api.py",
+        ),
+        3,
+    ),
+    "competition": Area(
+        (
+            "scheduling/competition/contest.py",
+            "scheduling/competition/ground.py",
+            "scheduling/policies/competition.py",
+        ),
+        (
+            "tests/scheduling/test_competition.py",
+            "tests/scheduling/test_rough_plans.py",
+            "tests/scheduling/test_every_policy.py",
+            "tests/auctions/test_competition.py",
+            "tests/auctions/test_competition_credits.py",
         ),
         3,
     ),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
 from threading import Thread
 from typing import Any
 
@@ -22,8 +23,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver() -> Iterator[Receiver]:
-    """A receiver that listens while the block runs."""
+def receiver(tls: SSLContext | None = None) -> Iterator[Receiver]:
+    """A receiver that listens while the block runs, encrypted if `tls` is given."""
     found = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -45,9 +46,11 @@ def receiver() -> Iterator[Receiver]:
             """A sender that goes away is no error."""
 
     server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    found.url = f"http://127.0.0.1:{server.server_port}/hook"
+    found.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}/hook"
     try:
         yield found
     finally:

@@ -1,5 +1,6 @@
 """Messages are delivered at least once and in order, tried again, given up, and sent again on demand."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from time import sleep
 from typing import Any
@@ -116,12 +117,49 @@ def test_a_webhook_without_success_for_days_is_switched_off_and_keeps_its_messag
     deliver()
     webhook = Webhook.objects.get()
     assert (webhook.is_on, webhook.off_reason) == (False, "no message was delivered for 3 days")
+    webhook = hooks.change(webhook, WebhookRequest("another name", webhook.url), is_on=False)
+    assert (webhook.name, webhook.off_reason) == ("another name", "no message was delivered for 3 days")
     later(1e6)
     assert deliver() == 0
     there.status = 200
     hooks.change(webhook, WebhookRequest("chat", webhook.url), is_on=True)
     assert deliver() == 1
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
+
+
+@pytest.mark.parametrize(("failing", "is_on"), [(OFF_AFTER - timedelta.resolution, True), (OFF_AFTER, False)])
+def test_a_webhook_is_on_until_the_time_without_success_is_over(
+    market: Market, alice: User, made: Made, monkeypatch: pytest.MonkeyPatch, failing: timedelta, is_on: bool
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    Webhook.objects.update(failing_since=now - failing)
+    delivering.record(Delivery.objects.get(), Outcome(503, "expected another"))
+    assert Webhook.objects.get().is_on is is_on
+
+
+def test_an_operator_switches_a_webhook_off(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    other = create(alice, WebhookRequest("other", there.url)).webhook
+    submit(market, alice)
+    messages.derive()
+    hooks.switch_off(made.webhook, "too many")
+    assert (deliver(), deliver()) == (1, 0)
+    assert list(hooks.of_user(alice).values_list("pk", "is_on", "off_reason").order_by("pk")) == [
+        (made.webhook.pk, False, "too many"),
+        (other.pk, True, ""),
+    ]
+    assert not hooks.of_user(make_user("bob")).exists()
+
+
+def test_a_message_of_an_inactive_user_waits(market: Market, alice: User, made: Made, there: Receiver) -> None:
+    submit(market, alice)
+    messages.derive()
+    User.objects.update(is_active=False)
+    assert claim(8) == []
+    User.objects.update(is_active=True)
+    assert deliver() == 1
 
 
 def test_a_change_of_a_failing_webhook_that_is_on_sends_nothing_sooner(
@@ -141,6 +179,9 @@ def test_a_change_of_a_failing_webhook_that_is_on_sends_nothing_sooner(
         hooks.change(made.webhook, WebhookRequest("chat", there.url), is_on=is_on)
     assert deliver() == 1, "one that is switched on again is tried at once, with all its attempts"
     assert Delivery.objects.get().attempts == 1
+    for is_on in (False, True):
+        hooks.change(made.webhook, WebhookRequest("chat", there.url), is_on=is_on)
+    assert deliver() == 0, "what was delivered stays so"
 
 
 def test_a_receiver_that_is_gone_gets_nothing_more(market: Market, alice: User, made: Made, there: Receiver) -> None:
@@ -177,8 +218,10 @@ def test_a_message_that_was_sent_before_its_webhook_was_held_is_not_sent_again(
     """Two workers read it as waiting; the other one has sent it and let go of the webhook."""
     submit(market, alice)
     assert deliver() == 1
+    other = create(alice, WebhookRequest("other", there.url)).webhook
+    Webhook.objects.filter(pk=other.pk).update(busy_until=clock.now() + delivering.HELD)
     assert delivering._held(Delivery.objects.get().pk, made.webhook.pk, clock.now()) is None
-    assert Webhook.objects.get().busy_until is None
+    assert [one.busy_until is None for one in Webhook.objects.order_by("pk")] == [True, False]
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
@@ -259,15 +302,17 @@ def test_a_mistake_of_the_service_is_a_failed_attempt(
 def test_a_message_is_sent_again_on_demand_with_the_same_id(
     market: Market, alice: User, made: Made, there: Receiver
 ) -> None:
-    submit(market, alice)
+    for _ in range(2):
+        submit(market, alice)
     deliver()
-    delivery = Delivery.objects.get()
-    hooks.redeliver(delivery)
+    newest, oldest = hooks.deliveries(made.webhook)
+    again = hooks.redeliver(oldest)
+    assert (again.status, again.attempts, newest.pk > oldest.pk) == (DeliveryStatus.WAITING, 0, True)
     with pytest.raises(WrongState, match="waits to be sent"):
-        hooks.redeliver(delivery)
+        hooks.redeliver(oldest)
     assert deliver() == 1
-    assert len(set(ids(there))) == 1
-    assert len(ids(there)) == 2
+    assert ids(there) == [f"msg_{one.message.hex}" for one in (oldest, newest, oldest)]
+    assert Delivery.objects.get(pk=oldest.pk).attempts == 1
 
 
 def test_a_message_about_a_bid_that_the_owner_may_not_read_any_more_is_not_sent(
@@ -290,11 +335,16 @@ def test_a_test_message_is_sent(made: Made, there: Receiver) -> None:
     assert b'"type":"webhook.test"' in there.received[0][2]
 
 
-def test_one_test_message_of_a_webhook_waits_at_a_time(made: Made, there: Receiver) -> None:
+def test_one_test_message_of_a_webhook_waits_at_a_time(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    messages.add_test(create(alice, WebhookRequest("other", there.url)).webhook)
     messages.add_test(made.webhook)
     with pytest.raises(WrongState, match="test message waits"):
         messages.add_test(made.webhook)
-    assert Delivery.objects.count() == 1
+    assert Delivery.objects.count() == 3
     deliver()
     messages.add_test(made.webhook)
 
@@ -322,6 +372,7 @@ def test_old_messages_are_forgotten_unless_they_wait(market: Market, alice: User
 
 def test_a_user_has_a_limited_number_of_webhooks(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "MOST_WEBHOOKS", 1)
+    create(make_user("bob"), WebhookRequest("one", "https://example.org/"))
     create(alice, WebhookRequest("one", "https://example.org/"))
     with pytest.raises(TooManyWebhooks):
         create(alice, WebhookRequest("two", "https://example.org/"))
@@ -331,4 +382,12 @@ def test_a_worker_that_is_to_stop_begins_nothing(market: Market, alice: User, ma
     submit(market, alice)
     assert deliver(lambda: True) == 0
     assert not there.received
+    assert deliver() == 1
+
+
+def test_one_thread_of_a_process_sends_at_a_time(market: Market, alice: User, made: Made) -> None:
+    """The other one returns at once, and asks no query."""
+    submit(market, alice)
+    with ThreadPoolExecutor(1) as pool, delivering._turn:
+        assert pool.submit(deliver).result(timeout=10) == 0
     assert deliver() == 1

@@ -107,6 +107,7 @@ def test_what_happened_in_other_clusters_before_a_change_is_not_sent(market: Mar
     request = WebhookRequest("one", "https://example.org/", market.cluster)
     webhook, other = create(alice, request).webhook, create(alice, WebhookRequest("other", request.url)).webhook
     submit(hall, alice)
+    messages.derive()
     mine = submit(market, alice)
     changed = hooks.change(webhook, replace(request, cluster=None if to_all else hall.cluster), is_on=True)
     messages.derive()
@@ -136,6 +137,7 @@ def test_each_event_becomes_one_message(
     decide(market, *bids)
     set_time(market, 20_000)
     slots.pass_slots(market.pk)
+    assert messages.derive() == 2, "as many events as a page has"
     for _ in range(20):
         messages.derive()
     assert len(sent(made.webhook)) == len(set(sent(made.webhook)))
@@ -213,9 +215,13 @@ def test_numbers_of_bids_in_another_market_are_not_those_of_this_one(market: Mar
     decide(market, submit(market, bob))
     set_time(market, 20_000)
     slots.pass_slots(market.pk)
-    messages.derive()
+    decide(market, submit(market, bob), submit(market, alice))
+    assert messages.derive() == 8
     assert {what for what, _ in sent(made.webhook)} == {"bid.submitted", "bid.admitted"}
-    assert len(sent(made.webhook)) == 6
+    set_time(elsewhere, 20_000)
+    slots.pass_slots(elsewhere.pk)
+    assert messages.derive() > 0
+    assert not made.webhook.deliveries.filter(type="bid.started", market=market).exists()
 
 
 def of_both(made: Made) -> Sequence[Webhook]:
@@ -284,6 +290,47 @@ def test_an_inactive_user_s_webhook_rests(market: Market, alice: User, made: Mad
     assert messages.derive() == 0
 
 
+def test_a_bid_is_seen_by_its_owner_and_in_the_owner_s_team_if_the_webhook_says_so(market: Market) -> None:
+    alice, bob, charlie, dora = (make_user(name) for name in ("alice", "bob", "charlie", "dora"))
+    team = in_team(alice, bob)
+    bids = [submit(market, user) for user in (alice, bob, charlie)]
+    assert [bid.team_id for bid in bids] == [team.pk, team.pk, None]
+    for user, of_own, of_team in (
+        (alice, [True, False, False], [True, True, False]),
+        (charlie, [False, False, True], [False, False, True]),
+        (dora, [False, False, False], [False, False, False]),
+    ):
+        for is_of_team, seen in ((False, of_own), (True, of_team)):
+            webhook = create(user, WebhookRequest("one", "https://example.org/", of_team=is_of_team)).webhook
+            assert [messages.sees(webhook, bid) for bid in bids] == seen
+
+
+def test_a_webhook_that_is_deleted_while_messages_are_written_gets_none(
+    market: Market, alice: User, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = create(alice, WebhookRequest("other", made.webhook.url)).webhook
+    submit(market, alice)
+    events = messages._events
+
+    def meanwhile(*arguments: Any) -> Any:
+        hooks.delete(made.webhook)
+        return events(*arguments)
+
+    monkeypatch.setattr(messages, "_events", meanwhile)
+    messages.derive()
+    assert sent(other) == [("bid.submitted", 1)]
+    assert Delivery.objects.count() == WebhookCursor.objects.count() == 1
+
+
 def test_without_webhooks_one_query_is_asked(market: Market, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
+        messages.derive()
+
+
+def test_of_a_market_without_news_the_cursors_alone_are_read(
+    market: Market, alice: User, made: Made, django_assert_num_queries: Any
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    with django_assert_num_queries(4):  # webhooks, their waiting messages, markets, and cursors
         messages.derive()

@@ -4,16 +4,24 @@ import base64
 import hashlib
 import hmac
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from io import StringIO
+from ipaddress import ip_address
+from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
 import httpcore
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from django.apps import apps
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
@@ -23,9 +31,9 @@ from django.utils.crypto import salted_hmac
 from auctions.models import Webhook
 from auctions.models.webhooks import LONGEST_SECRET
 from auctions.webhooks import sending, signing
-from auctions.webhooks.hooks import Made, rotate
+from auctions.webhooks.hooks import Made, WebhookRequest, create, encrypt_again, rotate
 from auctions.webhooks.sending import Outcome, send
-from tests.auctions.webhooks.receiver import Receiver
+from tests.auctions.webhooks.receiver import Receiver, receiver
 
 
 def verified(secret: str, headers: dict[str, str], body: bytes) -> bool:
@@ -54,7 +62,8 @@ def test_a_message_is_signed_with_the_secret_that_was_shown(made: Made) -> None:
 
 def test_a_secret_is_replaced_with_an_overlap(made: Made) -> None:
     new, now = rotate(made.webhook, overlap_s=60), timezone.now()
-    for at, old in ((now, True), (now + timedelta(seconds=61), False)):
+    assert new.webhook.old_until is not None
+    for at, old in ((now, True), (new.webhook.old_until, False)):
         headers = signing.signed(new.webhook, "msg_1", b"{}", at)
         assert (verified(new.secret, headers, b"{}"), verified(made.secret, headers, b"{}")) == (True, old)
     at_once = rotate(Webhook.objects.get())
@@ -79,10 +88,14 @@ def test_another_secret_key_changes_no_secret(made: Made, settings: LazySettings
 
 def test_secrets_of_a_lost_key_are_counted_and_stay(made: Made, settings: LazySettings) -> None:
     stored, settings.SECRET_KEY = made.webhook.secret, "another key"
+    other = create(made.webhook.owner, WebhookRequest("other", made.webhook.url))
+    assert encrypt_again() == (1, 1)
     with pytest.raises(CommandError, match="got none for 1 webhook;"):
         call_command("encrypt_again", stdout=StringIO())
-    assert Webhook.objects.get().secret == stored
-    new = rotate(Webhook.objects.get())
+    assert Webhook.objects.get(pk=made.webhook.pk).secret == stored
+    now = timezone.now()
+    assert verified(other.secret, signing.signed(Webhook.objects.get(name="other"), "msg_1", b"{}", now), b"{}")
+    new = rotate(Webhook.objects.get(pk=made.webhook.pk))
     assert verified(new.secret, signing.signed(new.webhook, "msg_1", b"{}", timezone.now()), b"{}")
 
 
@@ -119,11 +132,15 @@ def test_a_redirect_is_not_followed(there: Receiver) -> None:
     assert len(there.received) == 1
 
 
-@pytest.mark.parametrize(("status", "is_success"), [(200, True), (299, True), (300, False), (400, False), (500, False)])
-def test_only_an_answer_of_200_to_299_is_a_success(there: Receiver, status: int, is_success: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [(200, ""), (299, ""), (400, "expected a status of 200 to 299, got 400")]
+    + [(status, "redirects are not followed") for status in (300, 399)],
+)
+def test_only_an_answer_of_200_to_299_is_a_success(there: Receiver, status: int, problem: str) -> None:
     there.status = status
     outcome = send(there.url, {}, b"{}")
-    assert (outcome.answer, outcome.is_success, bool(outcome.problem)) == (status, is_success, not is_success)
+    assert (outcome.answer, outcome.is_success, outcome.problem) == (status, not problem, problem)
 
 
 def test_a_connection_is_waited_for_no_longer_than_its_own_limit(
@@ -181,19 +198,39 @@ def test_what_is_no_http_is_no_success(allowed: None) -> None:
     assert send(listening(lambda one: one.sendall(b"hello\r\n\r\n")), {}, b"{}").problem == "the answer is not HTTP"
 
 
-def test_an_endless_body_is_not_read(allowed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = []
+def test_an_endless_body_is_not_read_and_the_connection_is_closed(allowed: None) -> None:
+    ended: SimpleQueue[OSError] = SimpleQueue()
 
     def flood(connection: socket.socket) -> None:
         connection.settimeout(5)
         try:
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
             while True:
-                sent.append(connection.send(bytes(100_000)))
-        except OSError:
-            pass
+                connection.send(bytes(100_000))
+        except OSError as error:
+            ended.put(error)
 
     assert send(listening(flood), {}, b"{}") == Outcome(200)
+    assert isinstance(ended.get(timeout=10), ConnectionError)
+
+
+@pytest.mark.parametrize(("answers", "tried"), [(2, 2), (3, 3), (4, 3), (9, 3)])
+def test_of_a_host_s_addresses_the_next_is_tried_and_three_at_most(
+    there: Receiver, monkeypatch: pytest.MonkeyPatch, answers: int, tried: int
+) -> None:
+    connect, addresses = httpcore.SyncBackend.connect_tcp, list[str]()
+
+    def connected(self: httpcore.SyncBackend, host: str, port: int, timeout: float) -> httpcore.NetworkStream:
+        addresses.append(host)
+        if len(addresses) < answers:
+            raise httpcore.ConnectTimeout if len(addresses) == 1 else httpcore.ConnectError
+        return connect(self, "127.0.0.1", port, timeout)
+
+    monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", connected)
+    monkeypatch.setattr(sending, "usable_addresses", lambda *_, **__: (f"127.0.0.{n}" for n in range(1, 9)))
+    outcome = send(there.url, {}, b"{}")
+    assert addresses == [f"127.0.0.{n}" for n in range(1, tried + 1)]
+    assert outcome == (Outcome(204) if answers <= 3 else Outcome(problem="no connection: refused or closed"))
 
 
 def test_a_receiver_without_a_valid_certificate_gets_nothing(there: Receiver) -> None:
@@ -201,6 +238,45 @@ def test_a_receiver_without_a_valid_certificate_gets_nothing(there: Receiver) ->
     outcome = send(there.url.replace("http:", "https:"), {}, b"{}")
     assert outcome.problem.startswith(("no connection", "no answer"))
     assert not there.received
+
+
+def certificate_for(address: str, folder: Path) -> Path:
+    """A file with a key and a certificate that the key itself has signed."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook")])
+    now = timezone.now()
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    built = built.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    parts = (
+        key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain),
+        built.add_extension(alternative, critical=False).sign(key, hashes.SHA256()).public_bytes(encoding),
+    )
+    (file := folder / f"{address}.pem").write_bytes(b"".join(parts))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("address", "is_known", "problem"),
+    [
+        ("127.0.0.1", True, ""),
+        ("127.0.0.1", False, "no connection: certificate: self-signed certificate"),
+        ("127.0.0.2", True, "no connection: certificate: IP address mismatch, certificate is not valid for"),
+    ],
+)
+def test_a_message_goes_only_to_a_receiver_whose_certificate_is_known_and_for_its_host(
+    allowed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str, is_known: bool, problem: str
+) -> None:
+    file = certificate_for(address, tmp_path)
+    mine = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    mine.load_cert_chain(file)
+    theirs = ssl.create_default_context(cafile=file if is_known else None)
+    monkeypatch.setattr(sending, "_tls", lambda: theirs)
+    with receiver(mine) as there:
+        outcome = send(there.url, {}, b"{}")
+    assert (len(there.received), outcome.is_success) == ((1, True) if not problem else (0, False))
+    assert outcome.problem.startswith(problem)
+    assert problem or not outcome.problem
 
 
 def test_nothing_listens(allowed: None) -> None:
