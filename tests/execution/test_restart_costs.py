@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from cluster import clock
-from execution.models import Checkpoint, Ending, Generation, GenerationState, Progress, Training
+from execution import restart_costs
+from execution.models import Checkpoint, Ending, Generation, GenerationState, Process, Progress, Training
 from execution.restart_costs import restart_cost
+from tests.auctions.worlds import make_cluster, make_market
 from tests.execution.rows import make_training
 from tests.execution.worlds import BEGIN_S, World, make_world
 
@@ -77,6 +79,19 @@ def test_of_a_job_that_failed_later_the_change_of_machines_alone_is_counted(worl
     Progress.objects.create(generation=third, step=10, seconds=3.0, at=clock.now() + timedelta(seconds=900))
     found = restart_cost(world.market)
     assert (found.restarts, found.seconds) == (1, 21.0)
+
+
+def test_the_newest_restarts_of_the_market_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    restarted(world)
+    Process.objects.update(key="another")  # keys are unique
+    newest = restarted(world)
+    Progress.objects.filter(generation__training=newest, generation__number=1).update(step=10, seconds=None)
+    Progress.objects.filter(generation__training=newest, generation__number=0).update(seconds=None)
+    found = restart_cost(world.market)
+    assert (found.restarts, found.seconds) == (2, (20.0 + 21.0) / 2), "a step that states no duration counts as none"
+    monkeypatch.setattr(restart_costs, "MOST_RESTARTS", 1)
+    assert (restart_cost(world.market).restarts, restart_cost(world.market).seconds) == (1, 20.0)
+    assert restart_cost(make_market(make_cluster("other"))).restarts == 0
 
 
 def test_a_step_that_comes_sooner_than_expected_costs_nothing(world: World) -> None:
