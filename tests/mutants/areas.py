@@ -230,6 +230,7 @@ AREAS: Final = {
             "scheduling/policies/competition.py",
         ),
         (
+            "tests/scheduling/test_contest_ground.py",
             "tests/scheduling/test_competition.py",
             "tests/scheduling/test_rough_plans.py",
             "tests/scheduling/test_every_policy.py",
