@@ -12,11 +12,14 @@ from auctions.engine import jobs
 from auctions.models import Bid, BidState
 from auctions.state import book
 from cluster.models import Cluster
-from execution import executor, launching, lease, records
+from execution import archives, executor, launching, lease, places, records, starting
+from execution.archives import BadArchive
 from execution.engines.base import EngineError, Start
-from execution.models import Defect, Ending, Execution, Generation, Lease, Process, TrainingState
+from execution.models import Defect, Ending, Execution, Generation, Lease, Process, Program, TrainingState
+from execution.places import archive_file
 from execution.records import files_of
-from execution.steps import PATIENCE_S
+from execution.steps import PATIENCE_S, End
+from execution.tokens import token_of
 from tests.auctions.worlds import SLOT_S
 from tests.execution.worlds import World, make_world
 
@@ -181,3 +184,68 @@ def test_engines_are_made_once_for_each_kind(world: World) -> None:
     engines = [one.engine(Execution(pk=pk, engine=engine)) for pk, engine in kinds]
     assert made == ["local", "slurm", "local"]
     assert engines[0] is engines[1]
+
+
+def test_programs_know_the_addresses_of_the_service_and_of_each_other(world: World) -> None:
+    addresses = {"edge-0": "10.0.0.1", "edge-1": "10.0.0.2"}
+    Execution.objects.update(service_url="https://example.org/", addresses=addresses)
+    world.submit(epochs=8)
+    world.go(1.1 * SLOT_S)
+    rows = {process.key: process for process in Process.objects.all()}
+    ports = {process.key: starting.FIRST_PORT + process.pk % starting.PORTS for process in rows.values()}
+    hosts = {key: f"{addresses.get(row.server.name, '127.0.0.1')}:{ports[key]}" for key, row in rows.items()}
+    assert rows
+    for key, process in world.engine.processes.items():
+        of = process.start.environment
+        assert of["SHADOWPRICE_URL"] == "https://example.org/api/v1/progress"
+        assert of["SHADOWPRICE_TOKEN"] == token_of(rows[key].generation)
+        for name, role in (("SHADOWPRICE_WORKERS", "worker"), ("SHADOWPRICE_PS", "ps")):
+            mine = sorted((row for row in rows.values() if row.role == role), key=lambda row: row.rank)
+            assert of[name].split(",") == [hosts[row.key] for row in mine]
+        assert (of["RANK"], of["LOCAL_RANK"]) == (str(rows[key].rank), str(rows[key].local_rank))
+        assert (process.start.server, process.start.user) == (rows[key].server.name, None)
+    assert starting.user_of(Execution(first_uid=20_000), 7) == 20_007
+
+
+@pytest.mark.parametrize("sha256", ["", "ab" * 32])
+def test_the_archive_of_a_program_is_unpacked_before_the_launch(
+    world: World, monkeypatch: pytest.MonkeyPatch, sha256: str
+) -> None:
+    unpacked: list[tuple[str, Path, int | None]] = []
+
+    def provide(file: Path, sha256: str, place: Path, *, user: int | None) -> None:
+        assert not world.engine.launches
+        assert file == archive_file("lab", sha256)
+        unpacked.append((sha256, place, user))
+        raise BadArchive("expected a tar archive, got none")
+
+    monkeypatch.setattr(archives, "provide", provide)
+    if sha256:
+        owned = {"owner": world.owner, "archive_sha256": sha256, "archive_bytes": 1, "working_directory": ""}
+        Execution.objects.update(own_programs=True, users_trust_each_other=True)
+        Program.objects.update(**owned)
+    world.submit(epochs=8)
+    world.go(1.1 * SLOT_S)
+    assert bool(world.engine.launches) is not bool(sha256)
+    assert set(unpacked) == ({(sha256, places.unpacked("lab", sha256, None), None)} if sha256 else set())
+
+
+def test_what_a_program_reports_while_its_end_is_noticed_is_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bid = world.submit(epochs=8, steps=50)
+    one = world.executor()
+    world.go(1.1 * SLOT_S, executor=one)
+    path, next_steps = files_of(world.training(bid)).progress(0), executor.next_steps_of
+
+    def late(*given: Any, **more: Any) -> Any:
+        found = next_steps(*given, **more)
+        if any(isinstance(step, End) for steps in found.values() for step in steps):
+            path.write_text('{"step": 50}\n')
+        return found
+
+    monkeypatch.setattr(executor, "next_steps_of", late)
+    for key in world.engine.alive():
+        world.engine.exit(key, 0)
+    world.go(5, executor=one, every=1)
+    assert (world.training(bid).step, world.training(bid).state) == (50, TrainingState.FINISHED)

@@ -99,3 +99,10 @@ def test_whole_checkpoints_are_found_in_order_and_the_greatest_of_many(
     assert checkpoints_in(tmp_path) == []
     (tmp_path / "link").symlink_to(tmp_path)
     assert checkpoints_in(tmp_path / "link") == checkpoints_in(tmp_path / "nothing") == []
+
+
+def test_a_directory_that_was_read_is_closed(tmp_path: Path) -> None:
+    opened = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        checkpoints_in(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == opened

@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 from math import inf, isinf
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auctions.models import Market
+from auctions.readings import queues
 from cluster.models import ClockKind
 from execution.steps import Machines, merged
-from execution.wanted import Held, Timeline, spans_at, timeline, wanted_now
-from tests.auctions.worlds import SLOT_S, make_cluster
+from execution.wanted import Held, Timeline, held_in_queues, spans_at, timeline, wanted_now
+from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, submit
 
 TIME = Timeline(at=2.5, now_s=1_000.0, slot_s=20.0)
 held = st.builds(
@@ -63,3 +66,32 @@ def test_a_slot_is_as_long_as_the_clock_makes_it(
     cluster = make_cluster()
     cluster.clock_kind, cluster.clock_speed, cluster.clock_running = kind, speed, running
     assert timeline(cluster).slot_s == slot_s
+
+
+def test_in_queues_the_bid_whose_chunks_are_processed_now_holds_the_worker(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    market, alice = make_market(), make_user()
+    bids = [submit(market, alice) for _ in range(3)]
+    elsewhere = make_market(make_cluster("other"))
+    submit(elsewhere, alice)
+    busy = [
+        SimpleNamespace(sequence=bid.sequence, start=n, end=n + 1, server_id=5, machine_type_id=6, count=1)
+        for n, bid in enumerate(bids)
+    ]
+    ps = SimpleNamespace(sequence=bids[1].sequence, start=1, end=2, server_id=7, machine_type_id=8, count=2)
+    asked: list[tuple[int, int]] = []
+
+    def stretches(_market: Market, *, start: int, end: int) -> list[SimpleNamespace]:
+        asked.append((start, end))
+        return busy
+
+    monkeypatch.setattr(queues, "stretches", stretches)
+    monkeypatch.setattr(queues, "ps_at", lambda _market, rows, *, at: {1: ps} if rows is busy and at == 1.0 else {})
+    assert held_in_queues(market, replace(TIME, at=1.0)) == [
+        Held(bids[1].pk, Machines("worker", 5, 6, 1), 1, 2),
+        Held(bids[1].pk, Machines("ps", 7, 8, 2), 1, 2),
+    ]
+    assert [one.bid for one in held_in_queues(market, replace(TIME, at=2.5))] == [bids[2].pk]
+    assert held_in_queues(market, replace(TIME, at=3.0)) == []
+    assert asked == [(1, 2), (2, 3), (3, 4)]

@@ -211,6 +211,7 @@ AREAS: Final = {
             "tests/execution/test_steps.py",
             "tests/execution/test_wanted.py",
             "tests/execution/test_places.py",
+            "tests/execution/test_ends.py",
             "tests/execution/test_executor.py",
             "tests/execution/test_orders.py",
             "tests/execution/test_defects.py",
