@@ -12,7 +12,7 @@ from auctions.engine import jobs
 from auctions.models import Bid, BidState
 from auctions.state import book
 from cluster.models import Cluster
-from execution import archives, executor, launching, lease, places, records, starting
+from execution import archives, executor, launching, lease, places, records, starting, steps
 from execution.archives import BadArchive
 from execution.engines.base import EngineError, Start
 from execution.models import Defect, Ending, Execution, Generation, Lease, Process, Program, TrainingState
@@ -236,11 +236,11 @@ def test_what_a_program_reports_while_its_end_is_noticed_is_recorded(
     bid = world.submit(epochs=8, steps=50)
     one = world.executor()
     world.go(1.1 * SLOT_S, executor=one)
-    path, next_steps = files_of(world.training(bid)).progress(0), executor.next_steps_of
+    path, next_steps = files_of(world.training(bid)).progress(0), steps.next_steps
 
     def late(*given: Any, **more: Any) -> Any:
         found = next_steps(*given, **more)
-        if any(isinstance(step, End) for steps in found.values() for step in steps):
+        if any(isinstance(step, End) for mine in found.values() for step in mine):
             path.write_text('{"step": 50}\n')
         return found
 

@@ -1,4 +1,4 @@
-"""The ground of contests, compared with what the book says slot by slot."""
+"""The ground of contests, compared with what the book says slot by slot, and the orders from which a search begins."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from scheduling.batch.planner import shortest
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Job
-from scheduling.competition.contest import Contest, Rule
+from scheduling.competition.contest import POWERS, Contest, Rule
 from scheduling.competition.ground import CURVES, LEAST_SHARE, WIDER, Ground, _curve, _need, _widths, ground_of
 from scheduling.competition.kernel import NEVER
 from scheduling.model.schedule import Placement, Role, Schedule
@@ -35,7 +35,7 @@ def free_of(ground: Ground, *, without: set[str]) -> Ints:
 
 def test_the_ground_is_what_the_book_says() -> None:
     moved = 0
-    for bid, book, where in seen({"steps": 20}, rounds(4)):
+    for bid, book, where in seen({"steps": 20}, rounds(6)):
         promises = Competition(steps=20).promises(book)
         ground = ground_of(book, promises.jobs)
         held = [one for one in promises.jobs if any(p.end > book.now for p in one.held)]
@@ -70,22 +70,19 @@ def test_the_ground_is_what_the_book_says() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.01])
-def test_a_need_is_the_least_work_in_as_many_slots_as_the_servers_allow(share: float) -> None:
-    looked = 0
-    for bid, book, where in seen({"steps": 0}, 1):
-        capacity = share * book.inventory.capacity.sum(axis=0)
-        need, length = _need(bid, book.ledger, capacity), max(1, shortest(bid, book.ledger))
-        if length > HORIZON:  # it fits no server
-            continue
-        looked += 1
-        units = np.array(consumption_of(bid, book.ledger).units)
-        counted = capacity > 0
-        assert np.all(need.demand[counted] <= capacity[counted] * (1 + 1e-9)), where
-        assert need.length >= length, where
-        assert np.all(need.demand * need.length >= units * (1 - 1e-6)), where
-        fewer = need.length - 1
-        assert need.length == length or np.any(units[counted] > capacity[counted] * fewer), "no slot more than needed"
-    assert looked > 0
+@pytest.mark.parametrize("gpus", [1, 3, 4])
+@pytest.mark.parametrize("slots", [1, 3, 10])
+def test_a_need_is_the_least_work_in_as_many_slots_as_the_servers_allow(share: float, gpus: int, slots: int) -> None:
+    ledger, bid = Ledger(cluster(4), start=0, slots=HORIZON), job("a", slots, Linear(50.0, 1.0), gpus=gpus)
+    capacity = share * np.array([4.0, 12.0])
+    need, length = _need(bid, ledger, capacity), shortest(bid, ledger)
+    units = np.array(consumption_of(bid, ledger).units)
+    assert length == slots
+    assert np.all(need.demand <= capacity * (1 + 1e-9))
+    assert need.length >= length
+    assert np.all(need.demand * need.length >= units * (1 - 1e-6))
+    fewer = need.length - 1
+    assert need.length == length or np.any(units > capacity * fewer), "no slot more than needed"
 
 
 @pytest.mark.parametrize("slots", [1, 2, 15, 100, 1_000])
@@ -165,3 +162,48 @@ def test_needs_are_those_of_the_bid_that_is_asked_about() -> None:
         for known in (one, other):
             assert ground.values(known).tolist() == [known.utility.at(slot) for slot in range(HORIZON + 1)]
         assert ground.soonest(bid) == bid.minibatches
+
+
+def test_few_needs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduling.competition.ground.REMEMBERED", 2)
+    ground = ground_of(RunningBook(Ledger(cluster(2), start=0, slots=HORIZON)).view(), ())
+    known = []
+    for number in range(4):
+        ground.soonest(job(f"bid {number}", 3, Linear(50.0, 1.0)))
+        known.append(len(ground._known.by_id))
+    assert known == [1, 2, 1, 2]
+
+
+def test_the_search_begins_with_orders_by_value_for_work_and_by_promises() -> None:
+    looked = 0
+    for _, book, where in seen({"steps": 20}, rounds(3)):
+        promises = Competition(steps=20).promises(book)
+        ground = ground_of(book, promises.jobs)
+        contest, jobs = Contest(ground, book.competitors, Rule(20, 0.2)), len(ground.jobs)
+        if jobs + len(book.competitors) == 0:
+            continue
+        entries, capacity = contest.entries, np.maximum(ground.capacity[contest._counted], 1.0)
+        count = len(entries.length)
+        work = [max(1e-12, entries.length[j] * max(entries.demand[j] / capacity)) for j in range(count)]
+        begin = [*ground.cells.begin, ground.slots]
+        ends = [min(ground.slots, begin[first] + entries.length[j]) for j, first in enumerate(entries.first)]
+        value = [entries.value[j, end] for j, end in enumerate(ends)]
+        assert contest._orders.shape == (2 * len(POWERS), count), where
+        for k, power in enumerate(POWERS):
+            together, after = contest._orders[2 * k : 2 * k + 2].tolist()
+            ratios = [value[j] / work[j] ** power for j in together]
+            assert sorted(together) == list(range(count)), where
+            assert ratios == pytest.approx(sorted(ratios, reverse=True)), where
+            assert after[:jobs] == sorted(range(jobs), key=lambda j: entries.due[j]), where
+            assert after[jobs:] == [j for j in together if j >= jobs], where
+        starts = [min(max(p.start, book.now) for p in one.held if p.end > book.now) for one in ground.jobs]
+        planned = sorted(range(jobs), key=lambda j: (starts[j], entries.due[j]))
+        assert contest._planned.tolist() == [*planned, *(j for j in contest._orders[0].tolist() if j >= jobs)], where
+        asked = (entries.demand * entries.length[:, np.newaxis]).sum(axis=0) / ground.capacity[contest._counted]
+        assert asked[entries.scarce[0]] == asked.max(), where
+        each = [one for one in entries.demand[:, entries.scarce[0]] if one > 0]
+        assert not each or entries.least[0] == pytest.approx(min(each)), where
+        assert contest._moves.shape == (20, 2), where
+        assert 0 <= contest._moves.min() <= contest._moves.max() < count, where
+        looked += 1
+    assert looked > 0
