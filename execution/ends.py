@@ -5,6 +5,7 @@ from typing import Final
 
 from auctions.models import BidState
 from cluster import clock
+from execution.dead_processes import FAILURES
 from execution.defects import OUTSIDE
 from execution.engines.base import Engine
 from execution.logs import shown
@@ -36,10 +37,14 @@ def last_lines(engine: Engine, processes: Sequence[Process]) -> str:
 
 
 def words_of_end(training: Training) -> str:
-    """Return how far a training came."""
+    """Return how far a training came, and why it did not run at last if a process had failed."""
     if training.bid.state == BidState.FAILED:
         return training.bid.end_reason
-    if not training.steps:
-        return f"Its promise is over at step {training.step}."
-    share = min(1.0, training.step / training.steps)
-    return f"{share:.0%} done: step {training.step} of {training.steps}."
+    if training.steps:
+        share = min(1.0, training.step / training.steps)
+        words = f"{share:.0%} done: step {training.step} of {training.steps}."
+    else:
+        words = f"Its promise is over at step {training.step}."
+    if not training.retries or training.generations.latest("number").ending not in FAILURES:
+        return words
+    return f"{words} It had failed and was not started again in time. {training.reason}"

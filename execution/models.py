@@ -224,7 +224,7 @@ class TrainingState(models.TextChoices):
     WAITING = "waiting", "Waiting for its machines"
     RUNNING = "running", "Running"
     FINISHED = "finished", "Finished"
-    STOPPED = "stopped", "Stopped with a checkpoint"
+    STOPPED = "stopped", "Stopped"
     FAILED = "failed", "Failed"
 
 

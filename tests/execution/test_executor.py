@@ -151,6 +151,19 @@ def test_the_reason_is_the_process_that_failed_first(world: World) -> None:
     assert world.training(bid).reason == f"Worker {last.rpartition('w')[2]} exited with code 137.\ntoo large"
 
 
+def test_a_training_that_failed_shortly_before_its_end_says_why_it_did_not_run_at_last(world: World) -> None:
+    bid = world.submit(epochs=1)
+    world.go(100.0 * (bid.completion_slot or 0) - world.slot * 100 - 15)
+    for _ in range(30):
+        for key in world.engine.alive():
+            world.engine.exit(key, 1, output=b"ValueError: no data\n")
+        world.go(1, every=1)
+    training = world.training(bid)
+    assert (training.state, 0 < training.retries < 5) == (TrainingState.STOPPED, True)
+    assert training.reason.startswith("Its promise is over at step 0. It had failed and was not started again in time")
+    assert training.reason.endswith(" exited with code 1.\nValueError: no data")
+
+
 def test_a_cancelled_job_is_stopped(world: World) -> None:
     from auctions.engine import jobs
 
