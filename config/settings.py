@@ -361,6 +361,10 @@ WAITING_BIDS = whole("SHADOWPRICE_WAITING_BIDS", 1000)
 """Largest number of bids of one user that wait for their decisions in a market."""
 WAITING_BIDS_OF_TEAM = whole("SHADOWPRICE_WAITING_BIDS_OF_TEAM", 3000)
 """Largest number of bids of one team that wait for their decisions in a market."""
+OPEN_BIDS = whole("SHADOWPRICE_OPEN_BIDS", 2000)
+"""Largest number of bids of one user that wait for their decisions or stand in a market."""
+OPEN_BIDS_OF_TEAM = whole("SHADOWPRICE_OPEN_BIDS_OF_TEAM", 6000)
+"""Largest number of bids of one team that wait for their decisions or stand in a market."""
 
 WEBHOOK_KEPT_DAYS = whole("SHADOWPRICE_WEBHOOK_KEPT_DAYS", 30)
 """Days for which messages of webhooks that were delivered or given up are kept."""

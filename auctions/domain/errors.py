@@ -36,7 +36,7 @@ class QuotaReached(AuctionError):
 
 
 class TooManyWaiting(QuotaReached):
-    """Too many bids of the owner would wait for their decisions in one market."""
+    """Too many bids of the owner would wait for their decisions, or stand, in one market."""
 
     wait_s = 5
 

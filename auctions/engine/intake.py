@@ -151,7 +151,7 @@ def store(request: Request) -> list[Submitted] | None:
     KeyReused
         If a key was used before with another body.
     TooManyWaiting
-        If too many bids of the owner, or of the owner's team, would wait for their decisions.
+        If too many bids of the owner, or of the owner's team, would wait for their decisions, or stand.
     """
     answer = _line(request.terms.market_id).store(request)
     if isinstance(answer, BaseException):

@@ -70,7 +70,7 @@ def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_k
     KeyReused
         If the key was used before with another body.
     TooManyWaiting
-        If too many bids of the owner would wait for their decisions.
+        If too many bids of the owner would wait for their decisions, or stand.
     accounts.errors.NotAllowed
         If the owner is a viewer of a team, or is in none and the cluster's bids need one.
     scheduling.model.errors.InvalidField

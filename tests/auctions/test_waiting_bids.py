@@ -1,4 +1,4 @@
-"""One user, and one team, has a largest number of bids that wait for their decisions in a market."""
+"""One user, and one team, has a largest number of bids that wait for their decisions, or stand, in a market."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from auctions.engine.jobs import withdraw_bid
 from auctions.engine.submission import submit_bid, submit_bids
 from auctions.models import Bid, BidState, Market
 from tests.auctions.test_intake import request, store_together
-from tests.auctions.worlds import body, make_cluster, make_market, make_user
+from tests.auctions.worlds import body, make_cluster, make_market, make_user, sell_out
 from tests.rest import user_token
 
 
@@ -90,6 +90,52 @@ def test_who_waits_no_longer_is_not_counted(market: Market, alice: User) -> None
     send(market, alice, 3)
     withdraw_bid(Bid.objects.filter(state=BidState.SUBMITTED)[1])
     send(market, alice)
+
+
+def stand(market: Market, owner: User, count: int) -> None:
+    """Bids for more than there is at the moment, which stand."""
+    submit_bids(cluster=market.cluster, owner=owner, bodies=[body(1e-3, epochs=8, standing=True)] * count)
+    decision_queue.process_pending(market.pk)
+
+
+def test_bids_that_stand_count_against_a_limit_of_their_own(settings: Any, market: Market, alice: User) -> None:
+    settings.OPEN_BIDS = 4
+    sell_out(market)
+    bob = make_user("bob")
+    stand(market, alice, 3)
+    assert Bid.objects.filter(owner=alice, state=BidState.STANDING).count() == 3
+    with pytest.raises(TooManyWaiting, match="3 bids of yours wait or stand in this market; at most 4 may"):
+        send(market, alice, 2)
+    send(market, alice)
+    with pytest.raises(TooManyWaiting, match="4 bids of yours wait or stand"):
+        send(market, alice)
+    stand(market, bob, 3)
+    withdraw_bid(Bid.objects.filter(owner=alice, state=BidState.STANDING)[0])
+    send(market, alice)
+
+
+def test_bids_of_one_team_that_stand_are_counted_together(settings: Any, market: Market) -> None:
+    settings.OPEN_BIDS_OF_TEAM = 4
+    sell_out(market)
+    bella, cleo = member("vision", "bella"), member("vision", "cleo")
+    stand(market, bella, 3)
+    with pytest.raises(TooManyWaiting, match="3 bids of your team wait or stand in this market; at most 4 may"):
+        send(market, cleo, 2)
+    send(market, cleo)
+    stand(market, member("speech", "dora"), 3)
+
+
+def test_open_bids_of_others_are_not_taken_for_own_ones(settings: Any, market: Market, alice: User) -> None:
+    settings.WAITING_BIDS, settings.OPEN_BIDS = 1000, 3
+    terms = intake.read_terms(market.cluster)
+    send(market, make_user("bob"), 3)
+    requests = [request(market, who, None, None, terms=terms) for who in (alice, make_user("cleo"), alice)]
+    answers = store_together(market, *requests)
+    assert sum(isinstance(answer, TooManyWaiting) for answer in answers) == 1
+    assert Bid.objects.filter(owner=alice).count() == 2
+    send(market, alice)
+    with pytest.raises(TooManyWaiting, match="3 bids of yours"):
+        send(market, alice)
 
 
 def test_a_repeated_request_is_answered_though_no_further_bid_may_wait(market: Market, alice: User) -> None:
