@@ -203,6 +203,13 @@ def test_without_competitors_a_job_starts_at_once_and_pays_nothing() -> None:
     assert (decision.payment, decision.schedule.start if decision.schedule else None) == (0.0, 0)
 
 
+@pytest.mark.parametrize(("later", "due"), [(0.0, 4), (0.1, 5), (0.5, 9), (1.0, 13)])
+def test_a_promised_slot_is_worth_something_however_much_later_it_may_be(later: float, due: int) -> None:
+    """It is worth 10 in slot 4, one less in each later slot, and nothing from slot 14 on."""
+    decision = start(Competition(later=later), cluster(1)).arrive(job("a", 4, Linear(14.0, 1.0)))
+    assert (decision.admitted, decision.due, decision.value) == (True, due, 14.0 - due)
+
+
 def test_a_bid_that_cannot_start_waits_and_starts_when_a_job_has_ended() -> None:
     going = start(Competition(later=0.0), cluster(1))
     going.arrive(job("first", 4, Step(10.0, 4)))
