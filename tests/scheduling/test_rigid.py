@@ -211,10 +211,12 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> No
         found = [f for f in rigid_exact.every(problem) if f.payoff + f.cost > 0]
         ratio, late = market.min_cost_per_value(problem.bid), market.latest(problem.bid)
         where = f"seed {[seed, case]}"
-        assert (ratio is None) == (not found), where
-        # Worth far below the cost is lost in payoff + cost.
-        if ratio is not None and ratio.value > 1e-6 * ratio.cost:
+        # A value far below the cost is lost in payoff + cost.
+        if ratio is None:
+            assert not found, where
+        elif ratio.value > 1e-6 * ratio.cost:
             answered += 1
+            assert found, where
             least = min(f.cost / (f.payoff + f.cost) for f in found)
             assert ratio.cost / ratio.value == pytest.approx(least, rel=1e-9), where
         starts = [f.start for f in found if f.payoff > 1e-9]
