@@ -389,6 +389,21 @@ def test_a_bid_that_cannot_be_promised_a_slot_keeps_no_other_from_starting() -> 
     assert going.arrive(on(job("small", 4, Step(20.0, 4)), small)).admitted
 
 
+def test_a_bid_may_start_before_a_running_job_that_is_promised_no_later_slot() -> None:
+    """It needs both GPUs in slots 0 and 1: later both are held until slot 11, and the job that runs can wait."""
+    both = (Placement(2, 11, Role.WORKER, 0, 0, 2), Placement(2, 11, Role.PS, 0, 0, 1))
+    one = (Placement(0, 1, Role.WORKER, 0, 0, 1), Placement(0, 1, Role.PS, 0, 0, 1))
+    ledger = Ledger(cluster(2), start=0, slots=HORIZON)
+    ledger.restore([Schedule(2, 11, both), Schedule(0, 1, one)])
+    book = RunningBook(ledger, jobs={"runs": Job(job("runs", 1, Step(9.0, 12)), one, 1, due=12)})
+    decision = Competition(later=0.0).decide(job("comes", 2, Step(50.0, 12), gpus=2), book.view())
+    assert (decision.admitted, decision.due, decision.payment) == (True, 12, 0.0)
+    assert decision.schedule is not None
+    assert (decision.schedule.start, decision.schedule.completion) == (0, 2)
+    book.apply_decision(job("comes", 2, Step(50.0, 12), gpus=2), decision, bound=True)
+    assert book.jobs["runs"].completion == 12
+
+
 def test_payments_have_two_digits() -> None:
     rng, _ = fresh()
     for money in (10.0 ** rng.uniform(-6, 12, 200)).tolist():
