@@ -159,11 +159,8 @@ class ExperimentIn(Schema):
 
     def validate(self, attrs: Json) -> Json:
         """Return the checked fields; raises ValidationError if they do not fit together."""
-        wrong: dict[str, InvalidField] = {}
-        for error in _misfits(attrs, [one.document for one in attrs["workloads"]]):
-            wrong.setdefault(error.field, error)
         try:
-            refuse_all(list(wrong.values()))
+            refuse_all(list(_misfits(attrs, [one.document for one in attrs["workloads"]])))
         except InvalidField as error:
             raise refused(error) from None
         return attrs

@@ -30,7 +30,6 @@ from auctions.history.replay import replay_market
 from auctions.models import (
     Bid,
     BidState,
-    Budget,
     BudgetKind,
     BudgetPeriod,
     CreditEntry,
@@ -45,6 +44,7 @@ from cluster import clock
 from cluster.models import Server
 from scheduling.model.decision import Reason, parse
 from scheduling.registry import make_policy
+from tests.auctions.credits import Twin, assert_sound, limit, sums
 from tests.auctions.worlds import (
     SLOT_S,
     body,
@@ -94,10 +94,6 @@ def member(team: Team, name: str) -> User:
     return User.objects.get(pk=user.pk)
 
 
-def limit(team: Team, credits: float, period: BudgetKind = BudgetKind.MONTH) -> Budget:
-    return budgets.set_budget(team, period=period, amount=millionths(credits))
-
-
 def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -> Bid:
     bid = submit(market, owner, value, **changes)
     decision_queue.process_pending(market.pk)
@@ -108,20 +104,6 @@ def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -
 def price_of_one(market: Market) -> float:
     """What the next bid would pay."""
     return quote(market=market, body=body()).decision.payment
-
-
-def sums(team: Team) -> dict[str, float]:
-    found = statements.statement_of(team, clock.now())
-    assert found is not None
-    names = ("granted", "held", "charged", "refunded", "left")
-    return {name: getattr(found, name) / MILLION for name in names}
-
-
-def assert_sound(*markets: Market) -> None:
-    for market in markets:
-        assert [one for one in audit_market(market) if not one.passed] == []
-        assert replay_market(market).mismatches == ()
-    assert [one for one in audit_teams() if not one.passed] == []
 
 
 @pytest.mark.usefixtures("moment")
@@ -385,47 +367,6 @@ def test_a_rejection_for_the_budget_is_replayed_from_what_was_left_on_record(
     assert replay_market(market).mismatches == ()
     Event.objects.filter(bid=bid, kind=EventKind.REJECTED).update(payload={})
     assert [one.sequence for one in replay_market(market).mismatches] == [bid.sequence]
-
-
-class Twin:
-    """What each team has left, recomputed from the events of all markets in the order in which they were written."""
-
-    def __init__(self) -> None:
-        self.left: dict[int, int] = {}
-        self._read = 0
-
-    def read(self) -> None:
-        """Read the events since the last call; what each decision saw must be what is left here."""
-        for event in Event.objects.filter(pk__gt=self._read).select_related("bid").order_by("pk"):
-            self._read = event.pk
-            self._turn(event)
-            if event.bid is None or event.bid.team_id not in self.left:
-                continue
-            team, bid = event.bid.team_id, event.bid
-            match event.kind:
-                case EventKind.ADMITTED | EventKind.REJECTED | EventKind.STANDING:
-                    if event.kind != EventKind.ADMITTED or bid.stands_until is None:
-                        assert event.payload["credits"] == self.left[team]
-                    if event.kind == EventKind.ADMITTED:
-                        self.left[team] -= round(parse(bid.decision.receipt)["payment"] * 1e6)
-                        assert self.left[team] >= 0
-                    elif event.kind == EventKind.REJECTED and parse(bid.decision.receipt)["reason"] == "over_budget":
-                        assert not bid.credit_transactions.exists()
-                case EventKind.FAILED:
-                    self.left[team] += round(event.payload["refund"] * 1e6)
-
-    def _turn(self, event: Event) -> None:
-        """In a turn, bids that are admitted leave less to those that are tried after them."""
-        turn = event.payload.get("standing", {})
-        left = dict(self.left)
-        admitted = Event.objects.filter(market=event.market_id, version__gt=event.version, kind=EventKind.ADMITTED)
-        for number in turn.get("tried", ()) if isinstance(turn, dict) else ():
-            bid = Bid.objects.get(market=event.market_id, sequence=number)
-            if bid.team_id not in left:
-                continue
-            assert turn["credits"][str(number)] == left[bid.team_id]
-            if admitted.filter(bid=bid, slot=event.payload["now"]).exists():
-                left[bid.team_id] -= round(parse(bid.decision.receipt)["payment"] * 1e6)
 
 
 @pytest.mark.thorough

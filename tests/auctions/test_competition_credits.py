@@ -5,13 +5,12 @@ from django.contrib.auth.models import User
 
 from accounts import teams
 from accounts.models import Role, Team
-from auctions.domain.credits import millionths
-from auctions.engine import budgets
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import quote
-from auctions.models import Bid, BudgetKind, Event, Market
+from auctions.models import Bid, Event, Market
 from tests.auctions.competing import decided, make_market, running_for, states
 from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_the_same_policy_changes_nothing
+from tests.auctions.credits import limit
 from tests.auctions.standing import assert_sound, pass_to
 from tests.auctions.worlds import PRICED, SLOT_S, body, make_user
 
@@ -38,10 +37,6 @@ def bella(team: Team) -> User:
     bella = make_user("bella")
     teams.add_member(team, bella, Role.BIDDER)
     return User.objects.get(pk=bella.pk)
-
-
-def limit(team: Team, credits: float) -> None:
-    budgets.set_budget(team, period=BudgetKind.MONTH, amount=millionths(credits))
 
 
 def great(market: Market, owner: User) -> Bid:

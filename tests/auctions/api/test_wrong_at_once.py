@@ -28,9 +28,9 @@ def test_every_operation_with_a_body_names_wrong_parameters_headers_and_fields(o
         headers = {one["name"] for one in description.get("parameters", ()) if one["in"] == "header"}
         key = {"Idempotency-Key": "two words"} if "Idempotency-Key" in headers else {}
         address = path.format(**{**place, "cluster": "lab"})
-        body = json.dumps({"wish": 1})
+        body = json.dumps({"unknown": 1})
         answer = olga.generic(method, f"{address}?surprise=1", body, content_type="application/json", headers=key)
-        assert {"surprise", "wish", *key} <= set(wrong_fields(answer)), description["operationId"]
+        assert {"surprise", "unknown", *key} <= set(wrong_fields(answer)), description["operationId"]
         seen.add(description["operationId"])
     assert len(seen) >= 40
 
@@ -59,8 +59,8 @@ def test_a_window_names_its_slots_and_its_server(api: APIClient) -> None:
 
 @pytest.mark.parametrize("address", ["plans", "traces"])
 def test_parameters_beside_csv_are_unknown_beside_json(api: APIClient, address: str) -> None:
-    answer = api.post(f"/api/v1/{address}?label=x", {"wish": 1}, format="json")
-    assert {"label", "wish"} <= set(wrong_fields(answer))
+    answer = api.post(f"/api/v1/{address}?label=x", {"unknown": 1}, format="json")
+    assert {"label", "unknown"} <= set(wrong_fields(answer))
 
 
 def test_wrong_parameters_are_named_beside_wrong_csv(api: APIClient) -> None:
@@ -106,26 +106,35 @@ def test_an_instance_of_a_plan_names_all_its_wrong_fields(api: APIClient) -> Non
 
 
 def test_an_experiment_names_each_unknown_parameter_of_a_policy(api: APIClient) -> None:
-    policy = {"name": "dps", "parameters": {"wish": 1, "hope": 2}}
+    policy = {"name": "dps", "parameters": {"unknown": 1, "other": 2}}
     sent = {"workloads": [{"generator": "dps"}], "policies": [policy], "seeds": [1]}
-    fields = [f"policies[0].parameters.{key}" for key in ("wish", "hope")]
+    fields = [f"policies[0].parameters.{key}" for key in ("unknown", "other")]
     assert wrong_fields(api.post("/api/v1/experiments", sent, format="json")) == fields
 
 
 @pytest.mark.usefixtures("market")
 def test_parameters_of_a_policy_are_named_beside_other_wrong_fields(olga: APIClient) -> None:
-    parameters = {"wish": 1, "refit_every": -3}
-    sent = {"policy": "dps", "parameters": parameters, "since": 0, "hope": 2}
+    parameters = {"unknown": 1, "refit_every": -3}
+    sent = {"policy": "dps", "parameters": parameters, "since": 0, "other": 2}
     answer = olga.post(f"{BASE}/counterfactuals", sent, format="json")
-    assert set(wrong_fields(answer)) == {"parameters.wish", "parameters.refit_every", "since", "hope"}
-    body = {"workloads": [{"generator": "dps"}], "policies": [{"name": "dps", "parameters": parameters, "hope": 2}]}
-    fields = {f"policies[0].{one}" for one in ("parameters.wish", "parameters.refit_every", "hope")}
+    assert set(wrong_fields(answer)) == {"parameters.unknown", "parameters.refit_every", "since", "other"}
+    body = {"workloads": [{"generator": "dps"}], "policies": [{"name": "dps", "parameters": parameters, "other": 2}]}
+    fields = {f"policies[0].{one}" for one in ("parameters.unknown", "parameters.refit_every", "other")}
     assert set(wrong_fields(olga.post("/api/v1/experiments", body, format="json"))) == fields
 
 
 def test_an_instance_without_a_table_names_what_else_is_wrong_with_its_keys(api: APIClient) -> None:
-    sent = {"instance": {"helpers": [{"memory": 1}], "clients": 3, "slot_ms": 0, "wish": 1}}
-    fields = ["release", "forward", "backward", "tail", "wish", "helpers[0].memory_gb", "helpers[0].memory", "clients"]
+    sent = {"instance": {"helpers": [{"memory": 1}], "clients": 3, "slot_ms": 0, "unknown": 1}}
+    fields = [
+        "release",
+        "forward",
+        "backward",
+        "tail",
+        "unknown",
+        "helpers[0].memory_gb",
+        "helpers[0].memory",
+        "clients",
+    ]
     expected = [f"instance.{one}" for one in (*fields, "slot_ms")]
     assert wrong_fields(api.post("/api/v1/plans", sent, format="json")) == expected
 
