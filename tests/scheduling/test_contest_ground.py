@@ -1,7 +1,9 @@
 """The ground of contests, compared with what the book says slot by slot, and the orders from which a search begins."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from scheduling.batch.planner import shortest
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Job
+from scheduling.competition import contest
 from scheduling.competition.contest import POWERS, Contest, Rule
 from scheduling.competition.ground import CURVES, LEAST_SHARE, WIDER, Ground, _curve, _need, _widths, ground_of
-from scheduling.competition.kernel import NEVER
+from scheduling.competition.kernel import NEVER, best_place
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 from scheduling.model.utility import Linear, Step
@@ -207,3 +210,21 @@ def test_the_search_begins_with_orders_by_value_for_work_and_by_promises() -> No
         assert 0 <= contest._moves.min() <= contest._moves.max() < count, where
         looked += 1
     assert looked > 0
+
+
+@pytest.mark.parametrize(("others", "places"), [(3, range(4)), (15, range(16)), (45, range(0, 46, 3))])
+def test_one_more_bid_is_tried_at_places_all_over_the_order(
+    monkeypatch: pytest.MonkeyPatch, others: int, places: Sequence[int]
+) -> None:
+    tried = []
+
+    def watched(order: Ints, last: int, at: Ints, *arguments: Any) -> int:
+        tried.append((last, at.tolist()))
+        return best_place(order, last, at, *arguments)
+
+    monkeypatch.setattr(contest, "best_place", watched)
+    ground = ground_of(RunningBook(Ledger(cluster(2), start=0, slots=200)).view(), ())
+    bids = tuple(job(f"bid {number}", 4, Linear(50.0 + number, 0.1)) for number in range(others))
+    found = Contest(ground, bids, Rule(0, 0.2)).cost(job("last", 4, Linear(60.0, 0.1)))
+    assert found > 0
+    assert tried == [(others, list(places))]
