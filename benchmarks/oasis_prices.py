@@ -14,6 +14,7 @@ import numpy as np
 from scheduling.best_response.elastic.kernel import warm_up
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
+from scheduling.model.decision import counted_offer
 from scheduling.model.schedule import Schedule
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import PricedLedger, profitable, value_of
@@ -85,14 +86,16 @@ def run(load: Load, seed: int, make: MakePolicy) -> Outcome:
         if bid.arrival > ledger.start:
             ledger = _advanced(load, workload, ledger, schedules, bid.arrival)
         past = np.array(history[-HISTORY:]).reshape(-1, len(inventory.resources))
-        prices = policy.price_function(Book(now=bid.arrival, ledger=ledger, history=past, decided=i))
+        book = Book(now=bid.arrival, ledger=ledger, history=past, decided=i)
+        prices = policy.price_function(book)
         kernel = policy.kernel(ledger, prices)
         schedule = profitable(bid, PricedLedger(ledger, prices, kernel, empty=kernel))
         if schedule is not None:
             ledger.commit(schedule)
             schedules.append(schedule)
             welfare += value_of(bid, schedule)
-        history.append(elastic_density(bid, inventory, horizon=ledger.end - bid.arrival))
+        offered = elastic_density(bid, inventory, horizon=ledger.end - bid.arrival)
+        history.append(counted_offer(offered, 0.0, policy.learning.factors(offered, book))[0])
     return Outcome(welfare, len(schedules))
 
 

@@ -1,5 +1,6 @@
 """Credits of teams: amounts in whole millionths, periods of the calendar, and the limit of a decision."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
@@ -83,7 +84,7 @@ def limited(decision: Decision, left: int | None) -> Decision:
     """
     if left is None or not decision.admitted or millionths(decision.payment) <= left:
         return decision
-    return Decision.reject(
+    rejected = Decision.reject(
         decision.bid_id,
         Reason.OVER_BUDGET,
         f"Its best schedule costs {in_words(millionths(decision.payment))} credits, more than its team has left in this"
@@ -93,6 +94,7 @@ def limited(decision: Decision, left: int | None) -> Decision:
         standalone_value=decision.standalone_value,
         prices=decision.prices,
     )
+    return replace(rejected, offer_factors=decision.offer_factors)
 
 
 def too_few(stated: float, left: int | None) -> str:

@@ -251,8 +251,10 @@ def write(market: Market, taken: TurnTaken, book: LiveBook, moment: MarketTime, 
 
 
 def first_offer(first: Decision, *, old: InventorySnapshot, new: InventorySnapshot) -> Decision:
-    """Return a first decision with its densities in the order of the resources of snapshot `new`."""
-    return replace(first, density=realigned([first.density], old=old, new=new)[0])
+    """Return a first decision with its densities, and their factors, in the order of the resources of `new`."""
+    (density,) = realigned([first.density], old=old, new=new)
+    factors = realigned([first.offer_factors] if first.offer_factors else [], old=old, new=new)
+    return replace(first, density=density, offer_factors=tuple(one or 1.0 for row in factors for one in row))
 
 
 def _candidates(market: Market, book: LiveBook, bids: dict[int, Bid]) -> dict[int, Candidate]:

@@ -11,7 +11,7 @@ from auctions.domain.owners import pool_owner
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, FirstDecision, Market
 from auctions.state.seals import state_at_cut
 from scheduling.book.state import HISTORY
-from scheduling.model.decision import parse
+from scheduling.model.decision import counted_offer, parse
 
 
 def realigned(
@@ -56,8 +56,10 @@ def recorded_history(
         offers.extend((slot, value, owner) for slot, value, owner in book["offers"])
     for _, text, version, owner in rows:
         receipt = parse(text)
-        density = tuple(receipt["density"])
-        offers.append((receipt["slot"], receipt["standalone_value"], owner))
+        density, value = counted_offer(
+            receipt["density"], receipt["standalone_value"], receipt.get("offer_factors", ())
+        )
+        offers.append((receipt["slot"], value, owner))
         history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
     return Learned(history, offers, decided=_decided(market, before))
 

@@ -8,13 +8,14 @@ from scheduling.model.types import Json
 from scheduling.offline import Covers
 from scheduling.policies.base import Policy
 from scheduling.policies.standing import StandingRule, rule_for
+from scheduling.pricing.pooling import NO_LIMIT
 from scheduling.registry import make_policy
 
 PLAIN: Final[Json] = {"price": "quantile", "near_share": 0.0, "sooner": 0.0}
 """Quantile prices that do not depend on how far ahead a slot is."""
 BEFORE: Final[Mapping[str, Json]] = {
-    "dps": {**PLAIN, "refit_every": 32, "initial_low": 0.01, "initial_high": 1.0},
-    "oasis": {**PLAIN, "refit_every": 8, "initial_low": 0.001, "initial_high": 1.0},
+    "dps": {**PLAIN, "refit_every": 32, "initial_low": 0.01, "initial_high": 1.0, "offer_limit": NO_LIMIT},
+    "oasis": {**PLAIN, "refit_every": 8, "initial_low": 0.001, "initial_high": 1.0, "offer_limit": NO_LIMIT},
 }
 """The defaults before they were tuned for this benchmark."""
 COVERS: Final = {"dps": Covers.RIGID, "oasis": Covers.ELASTIC}

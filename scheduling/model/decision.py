@@ -1,7 +1,7 @@
 """Decisions on bids: the receipt, with the reason and the explanation."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
@@ -99,6 +99,8 @@ class Decision:
     nothing is."""
     costs: tuple[float, ...] = field(default=(), compare=False)
     """Posted cost of each slot from the schedule's start, money; the sum is the payment. Not part of the receipt."""
+    offer_factors: tuple[float, ...] = ()
+    """Factors by which prices count the density, R numbers; empty, that is 1, if the offer is near recent ones."""
 
     @classmethod
     def admit(
@@ -184,6 +186,16 @@ class Decision:
             prices={} if prices is None else prices,
         )
 
+    @property
+    def counted_density(self) -> tuple[float, ...]:
+        """The density that prices learn from, which is limited."""
+        return counted_offer(self.density, self.standalone_value, self.offer_factors)[0]
+
+    @property
+    def counted_value(self) -> float:
+        """The standalone value that prices learn from, limited as the density is where it is greatest."""
+        return counted_offer(self.density, self.standalone_value, self.offer_factors)[1]
+
     def to_json(self) -> Json:
         """Return the receipt as a document of finite numbers; `from_json` reads it back, without moves."""
         counter = self.counter
@@ -206,6 +218,7 @@ class Decision:
             },
             "standalone_value": self.standalone_value,
             "density": list(self.density),
+            **({"offer_factors": list(self.offer_factors)} if self.offer_factors else {}),
             "prices": self.prices,
             **({} if self.due is None else {"due": self.due}),
         }
@@ -221,8 +234,30 @@ class Decision:
                 "reason": None if reason is None else Reason(reason),
                 "counter": None if counter is None else CounterOffer(**counter),
                 "density": tuple(document["density"]),
+                "offer_factors": tuple(document.get("offer_factors", ())),
             }
         )
+
+
+def counted_offer(
+    density: Sequence[float], standalone_value: float, factors: Sequence[float]
+) -> tuple[tuple[float, ...], float]:
+    """Return the density and the standalone value that prices learn from.
+
+    The value is multiplied by the least factor of the resources that the bid uses: that of the resource for which it
+    offers most, beside recent offers.
+
+    Examples
+    --------
+    >>> from scheduling.model.decision import counted_offer
+    >>> counted_offer((8.0, 2.0, 0.0), 16.0, (0.25, 0.5, 1.0))
+    ((2.0, 1.0, 0.0), 4.0)
+    """
+    if not factors:
+        return tuple(density), standalone_value
+    pairs = list(zip(density, factors, strict=True))
+    least = min((factor for offered, factor in pairs if offered > 0.0), default=1.0)
+    return tuple(factor * offered for offered, factor in pairs), least * standalone_value
 
 
 def canonical(document: object) -> str:

@@ -55,6 +55,9 @@ class Completions(PromisedSlots, LearnedPricePolicy):
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Promise the bid a slot of nearly its greatest payoff, or reject it if no payoff above 0 can be promised."""
+        return self.limited(self._decision(bid, book), book)
+
+    def _decision(self, bid: Bid, book: Book) -> Decision:
         promises, least = self.promises(book), consumption_of(bid, book.ledger)
         alone, prices = plan_alone(bid, book.ledger), promises.prices.to_json()
         if alone is None:
@@ -109,7 +112,8 @@ class Completions(PromisedSlots, LearnedPricePolicy):
             if bought is None:
                 return None
             alone, offer, found = bought
-            return self._admit(bid, offer, found, promises, bid.utility.at(alone.completion - bid.arrival))
+            worth = bid.utility.at(alone.completion - bid.arrival)
+            return self.limited(self._admit(bid, offer, found, promises, worth), book)
 
         return admitted
 

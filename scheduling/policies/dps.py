@@ -66,7 +66,7 @@ class Dps(LearnedPricePolicy):
             return self.quantile_rule(scarcity_of_roles, initial_for_all=False)
         if self.price == "fluid":
             return self.fluid_rule(sellable_share)
-        return DpsPaperRule(self.eta_worker, self.eta_ps, self.refit_every, self.initial_high)
+        return DpsPaperRule(self.eta_worker, self.eta_ps, self.learning, self.initial_high)
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
         """Return the kernel for machines that stay the same from start to completion."""

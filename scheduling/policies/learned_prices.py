@@ -1,15 +1,18 @@
 """The parameters of price rules that learn from past bids, shared by every auction that has them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from scheduling.book.state import HISTORY, Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision
 from scheduling.model.errors import InvalidField
 from scheduling.model.parameters import parameter
 from scheduling.model.types import Floats
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.pricing.fluid import FluidRule
+from scheduling.pricing.pooling import NO_LIMIT, Learning
 from scheduling.pricing.quantile import QuantileRule
 
 
@@ -68,6 +71,15 @@ class LearnedPricePolicy(PostedPricePolicy):
     )
     initial_high: float = parameter(1e-3, "The same for a resource in full use, money per slot.", low=1e-9, high=1e9)
 
+    offer_limit: float = parameter(
+        4.0,
+        "Prices from past bids: what a bid offers counts for at most this many times what recent bids offered, and for "
+        "at least what they offered divided by it, in the mean over resources; so do differences between resources. "
+        "So extreme values of one bidder move prices little. 1e30: no limit.",
+        low=2.0,
+        high=NO_LIMIT,
+        absent=NO_LIMIT,
+    )
     near_share: float = parameter(
         0.25,
         "Prices from past bids: share of the horizon in which an idle slot is cheaper, the nearer the cheaper, since "
@@ -98,6 +110,29 @@ class LearnedPricePolicy(PostedPricePolicy):
                 f"expected at least reserve_quantile = {self.reserve_quantile:g}, got {self.full_quantile:g}",
             )
 
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Decide as `PostedPricePolicy` does, and limit what prices learn from the bid."""
+        return self.limited(super().decide(bid, book), book)
+
+    def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
+        """Return a function from a bid to its admission on this book, as `decide` gives it; None if it is rejected."""
+        admitted = super().admissions(book)
+
+        def limited(bid: Bid) -> Decision | None:
+            decision = admitted(bid)
+            return None if decision is None else self.limited(decision, book)
+
+        return limited
+
+    def limited(self, decision: Decision, book: Book) -> Decision:
+        """Return the decision on a bid with the factors by which prices count its offer; `book` is that before it."""
+        return replace(decision, offer_factors=self.learning.factors(decision.density, book))
+
+    @property
+    def learning(self) -> Learning:
+        """The pools of past bids, and their limit."""
+        return Learning(self.refit_every, self.offer_limit)
+
     def quantile_rule(self, scarcity: Callable[[Book], Floats], *, initial_for_all: bool) -> QuantileRule:
         """Return the rule of quantile prices with these parameters; the arguments are fields of `QuantileRule`."""
         return QuantileRule(
@@ -105,7 +140,7 @@ class LearnedPricePolicy(PostedPricePolicy):
             full_quantile=self.full_quantile,
             worker_reserve_factor=self.worker_reserve_factor,
             ps_reserve_factor=self.ps_reserve_factor,
-            refit_every=self.refit_every,
+            learning=self.learning,
             initial_low=self.initial_low,
             initial_high=self.initial_high,
             scarcity=scarcity,
@@ -118,7 +153,7 @@ class LearnedPricePolicy(PostedPricePolicy):
         """Return the rule of fluid prices with these parameters; the argument is a field of `FluidRule`."""
         return FluidRule(
             target_utilisation=self.target_utilisation,
-            refit_every=self.refit_every,
+            learning=self.learning,
             initial_low=self.initial_low,
             initial_high=self.initial_high,
             near_share=self.near_share,

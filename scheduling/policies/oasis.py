@@ -81,7 +81,7 @@ class Oasis(LearnedPricePolicy):
             return self.quantile_rule(scarcity_of_resources, initial_for_all=True)
         if self.price == "fluid":
             return self.fluid_rule()
-        return OasisPaperRule(self.log_low, self.log_high, self.refit_every, self.initial_low, self.initial_high)
+        return OasisPaperRule(self.log_low, self.log_high, self.learning, self.initial_low, self.initial_high)
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
         """Return the kernel for machines whose number may change every slot."""

@@ -287,4 +287,4 @@ def with_first_offer(admission: Decision, first: Decision) -> Decision:
     of `first`, from which prices learned and which bounds use; the standalone value rises if more is possible by now.
     """
     most = max(first.standalone_value, admission.standalone_value)
-    return replace(admission, density=first.density, standalone_value=most)
+    return replace(admission, density=first.density, offer_factors=first.offer_factors, standalone_value=most)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.types import Floats, Ints
 from scheduling.pricing.fluid_descent import Kinds, descend
-from scheduling.pricing.pooling import SMALLEST_OFFER, pooled_history
+from scheduling.pricing.pooling import SMALLEST_OFFER, Learning
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
 from scheduling.pricing.quantile import IDLE_SHARE, discounted_slots
 
@@ -53,8 +53,8 @@ class FluidRule:
 
     target_utilisation: float
     """Share of all capacity that jobs will use."""
-    refit_every: int
-    """Number of bids between two refits."""
+    learning: Learning
+    """The pools of past bids, and their limit."""
     initial_low: float
     """Price of all units of an idle resource together while there is no full pool of past bids, money per slot."""
     initial_high: float
@@ -82,7 +82,7 @@ class FluidRule:
         if not len(book.slots) == len(book.standalone_values) == len(book.history):
             raise ValueError(f"expected a slot and a standalone value for each of {len(book.history)} past bids")
         total = book.inventory.capacity.sum(axis=0)
-        rows, values = pooled_history(book, refit_every=self.refit_every, most=WINDOW)
+        rows, values, _ = self.learning.pooled(book, most=WINDOW)
         medians = _medians(rows.tobytes(), len(total))
         solved = np.zeros(len(total))
         level = _level(book)

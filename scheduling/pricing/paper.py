@@ -17,7 +17,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats
 from scheduling.model.utility import Sigmoid, Utility
-from scheduling.pricing.pooling import pooled_history
+from scheduling.pricing.pooling import Learning
 from scheduling.pricing.price_function import PriceFunction, eta_prices
 
 U_ARGS = ("slots", "duration", "paper")
@@ -35,8 +35,8 @@ class DpsPaperRule:
     """eta of each worker type; empty: 1 + the greatest density of past bids."""
     eta_ps: tuple[float, ...]
     """eta of each PS type; empty together with `eta_worker`."""
-    refit_every: int
-    """Number of bids between two refits."""
+    learning: Learning
+    """The pools of past bids, and their limit."""
     initial_high: float
     """eta - 1 of a resource that no past bid could use, money per slot."""
 
@@ -50,7 +50,7 @@ class DpsPaperRule:
         """
         if self.eta_worker:
             return eta_prices(etas_by_resource(self.eta_worker, self.eta_ps, book.inventory))
-        peak = pooled_history(book, refit_every=self.refit_every)[0].max(axis=0, initial=0.0)
+        peak = self.learning.pooled(book).densities.max(axis=0, initial=0.0)
         return eta_prices([float(top if top > 0 else self.initial_high) + 1.0 for top in peak])
 
 
@@ -62,8 +62,8 @@ class OasisPaperRule:
     """ln L of one unit of each resource; empty: from past bids."""
     log_high: tuple[float, ...]
     """ln U of one unit of each resource; empty together with `log_low`."""
-    refit_every: int
-    """Number of bids between two refits."""
+    learning: Learning
+    """The pools of past bids, and their limit."""
     initial_low: float
     """L of all units of a resource that no past bid could use, money per slot."""
     initial_high: float
@@ -89,7 +89,7 @@ class OasisPaperRule:
         U is the largest offer for a unit-slot. L is a quarter of the smallest offer of one bid for an equal share of
         every resource that it uses. eta is 1.
         """
-        rows, _ = pooled_history(book, refit_every=self.refit_every)
+        rows = self.learning.pooled(book).densities
         total = book.inventory.capacity.sum(axis=0)
         for_workers = np.array(used_by_workers(book.inventory))
         low, high = (np.log(initial / np.maximum(1, total)) for initial in (self.initial_low, self.initial_high))

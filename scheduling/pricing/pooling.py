@@ -3,10 +3,15 @@
 Without pools, an owner who sends all bids but one could read the offer of that bid from a quantile. So prices learn
 from pools: consecutive bids of `LEAST_OWNERS` owners, replaced by one geometric mean in which each owner has the same
 weight. A bid's pool depends on its owner and on the resources it can use, never on how much it offers.
+
+An owner who bids often is in every pool. So that extreme offers of one owner do not set the prices of all, what a bid
+offers is limited by a factor around recent pools before it is kept (`Learning.factors`), and so is the mean of a pool.
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +24,14 @@ LEAST_OWNERS = 4
 """Number of owners in a pool: each of them can learn at most the mean of the three others."""
 LEAST_BLOCK = 32
 """Least number of bids in a block of pools: in shorter blocks many bids would belong to no pool."""
+RECENT_POOLS = 4
+"""Number of pools whose median offers and means are compared with."""
+NO_LIMIT = 1e30
+"""More than the quotient of any two offers that prices learn from."""
 SMALLEST_OFFER = 1e-9
 """Money per unit-slot below which a past bid is ignored: its logarithm would leave the range of doubles."""
+SMALLEST_LOG, LARGEST_LOG = math.log2(SMALLEST_OFFER) + 2.0**-30, math.log2(LARGEST_MONEY) - 2.0**-30
+"""Logarithms to base two between which limited offers stay, so that a limit does not change what a bid is pooled by."""
 STEP = 2.0**-30
 """Logarithms of means, to base two, are rounded to multiples of this, which keeps nine digits.
 
@@ -31,6 +42,20 @@ of two does not change the rounding.
 
 Pool = list[list[int]]
 """Rows of each owner, all in ascending order."""
+
+
+class Pooled(NamedTuple):
+    """Past bids as prices see them. The arrays are read-only."""
+
+    densities: Floats
+    """P x R, money per unit-slot, as if each pool were a single bid. The logarithm of a mean of n values varies less
+    than the values, by a factor of the square root of n. So each row is moved away from the overall mean by that
+    factor; then quantiles of rows are close to those of bids."""
+    standalone_values: Floats
+    """Standalone value of each pool, P numbers, money; 0 where no values are known. It is the mean size of the owners'
+    jobs, unit-slots, times the mean of what they offer for one; without a limit, the mean of their values."""
+    recent: Floats
+    """Median of the last `RECENT_POOLS` means for each resource, logarithms to base two; NaN if there is no pool."""
 
 
 def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[Pool]:
@@ -65,8 +90,10 @@ def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[P
     return full
 
 
-def pooled(densities: Floats, standalone_values: Floats, owners: Ints, *, block: int) -> tuple[Floats, Floats]:
-    """Return one row for each pool, as if the pool were a single bid.
+def pooled(
+    densities: Floats, standalone_values: Floats, owners: Ints, *, block: int, limit: float = NO_LIMIT
+) -> Pooled:
+    """Return what prices see of these bids.
 
     Parameters
     ----------
@@ -76,22 +103,16 @@ def pooled(densities: Floats, standalone_values: Floats, owners: Ints, *, block:
         Standalone values, N numbers, money; empty if not known.
     owners, block
         As for `pools_of`.
-
-    Returns
-    -------
-    densities
-        P x R. The logarithm of a mean of n values varies less than the values, by a factor of the square root of n. So
-        each row is moved away from the overall mean by that factor; then quantiles of rows are close to those of bids.
-    standalone_values
-        Mean standalone value of each pool, P numbers, money; 0 where no values are known.
+    limit
+        Factor by which the mean of a pool may be above or below recent pools.
     """
-    return _pooled(densities.tobytes(), standalone_values.tobytes(), owners.tobytes(), densities.shape[1], block)
+    return _pooled(densities.tobytes(), standalone_values.tobytes(), owners.tobytes(), densities.shape[1], block, limit)
 
 
 @lru_cache(maxsize=64)
 def _pooled(
-    densities: bytes, standalone_values: bytes, owners: bytes, resources: int, block: int
-) -> tuple[Floats, Floats]:
+    densities: bytes, standalone_values: bytes, owners: bytes, resources: int, block: int, limit: float
+) -> Pooled:
     """Pool and cache the result: decisions between two refits ask for the same pools."""
     rows, values = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(standalone_values)
     usable = rows >= SMALLEST_OFFER
@@ -99,16 +120,32 @@ def _pooled(
     logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
     offered = np.array([usable[pool[0][0]] for pool in pools], dtype=np.bool_).reshape(-1, resources)
     means = _rounded(_means(logs, pools))
-    middle = means.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
-    spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (means - middle))
-    average = _means(values[:, np.newaxis], pools)[:, 0] if len(values) else np.zeros(len(pools))
-    found = (
+    last = [column[has][-RECENT_POOLS:] for column, has in zip(means.T, offered.T, strict=True)]
+    recent = np.array([np.median(column) if len(column) else math.nan for column in last])
+    most = math.log2(limit)
+    limited = np.where(offered, np.clip(means, recent - most, recent + most), 0.0)
+    middle = limited.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
+    spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (limited - middle))
+    if limit == NO_LIMIT:
+        average = _means(values[:, np.newaxis], pools)[:, 0] if len(values) else np.zeros(len(pools))
+    else:
+        # Beside a product, a sum of values would show the third of three offers if two are at the limit.
+        sizes = values / np.exp2(_level(logs, usable)) if len(values) else np.zeros(len(rows))
+        average = np.exp2(_level(limited, offered)) * _means(sizes[:, np.newaxis], pools)[:, 0]
+    found = Pooled(
         np.where(offered, np.clip(spread, SMALLEST_OFFER, LARGEST_MONEY), 0.0),
         np.exp2(_rounded(np.log2(average, out=np.zeros(len(pools)), where=average > 0))) * (average > 0),
+        recent,
     )
     for array in found:
         array.flags.writeable = False
     return found
+
+
+def _level(logs: Floats, offered: NDArray[np.bool_]) -> Floats:
+    """Return the mean of each row over the resources for which it offers something; 0 if there are none."""
+    level: Floats = np.where(offered, logs, 0.0).sum(axis=1) / np.maximum(1, offered.sum(axis=1))
+    return level
 
 
 def _rounded(logs: Floats) -> Floats:
@@ -129,19 +166,67 @@ def _means(rows: Floats, pools: list[Pool]) -> Floats:
     return means
 
 
-def pooled_history(book: Book, *, refit_every: int, most: int | None = None) -> tuple[Floats, Floats]:
-    """Return pooled densities (P x R) and standalone values (P) of the bids decided before the last refit.
+@dataclass(frozen=True)
+class Learning:
+    """Past bids, as prices see them: in pools, within a limit, and only up to the last refit."""
 
-    The result stays the same until the next refit, `refit_every` bids after the last one. At most the last `most` bids
-    are used, starting at the beginning of a block; None: as many as the history holds at every refit.
-    """
-    most = HISTORY - refit_every if most is None else most
-    forgotten = book.decided - len(book.history)
-    known = book.decided - book.decided % refit_every
-    block = refit_every * math.ceil(LEAST_BLOCK / refit_every)
-    first = max(forgotten, known - most)
-    if first > 0:
-        first = math.ceil(first / block) * block
-    rows = slice(max(0, first - forgotten), max(0, known - forgotten))
-    owners = book.owners if len(book.owners) else np.full(len(book.history), NOBODY)
-    return pooled(book.history[rows], book.standalone_values[rows], owners[rows], block=block)
+    refit_every: int
+    """Number of bids between two refits."""
+    offer_limit: float = NO_LIMIT
+    """Factor, at least 1, by which an offer, and the mean of a pool, may be above or below recent pools; what is
+    further away counts as if it were at the limit."""
+
+    def pooled(self, book: Book, *, most: int | None = None) -> Pooled:
+        """Return what prices see of the bids decided before the last refit.
+
+        The result stays the same until the next refit, `refit_every` bids after the last one. At most the last `most`
+        bids are used, starting at the beginning of a block; None: as many as the history holds at every refit.
+        """
+        most = HISTORY - self.refit_every if most is None else most
+        forgotten = book.decided - len(book.history)
+        known = book.decided - book.decided % self.refit_every
+        block = self.refit_every * math.ceil(LEAST_BLOCK / self.refit_every)
+        first = max(forgotten, known - most)
+        if first > 0:
+            first = math.ceil(first / block) * block
+        rows = slice(max(0, first - forgotten), max(0, known - forgotten))
+        owners = book.owners if len(book.owners) else np.full(len(book.history), NOBODY)
+        offers = book.history[rows], book.standalone_values[rows], owners[rows]
+        return pooled(*offers, block=block, limit=self.offer_limit)
+
+    def factors(self, density: tuple[float, ...], book: Book) -> tuple[float, ...]:
+        """Return the factors by which prices count what a bid offers, one for each resource; empty if all are 1.
+
+        Parameters
+        ----------
+        density
+            What the bid offers for a unit-slot of each resource, R numbers; 0 if not used.
+        book
+            The book before the bid.
+
+        Notes
+        -----
+        Relative to recent pools an offer has a level, its geometric mean over the resources, and a shape, what is left
+        for each resource. The level is brought within the limit; the whole shape is drawn together until each of its
+        numbers is. A shape does not depend on how much the bid is worth, and both limits follow from pools that are
+        full already. So what a pool shows of an owner's bid stays one number, and an owner's sums with others are as
+        few as without a limit.
+        """
+        recent = self.pooled(book).recent
+        offers = np.asarray(density)
+        used = offers >= SMALLEST_OFFER
+        known = used & ~np.isnan(recent)
+        if not known.any():
+            return ()
+        logs = np.log2(offers, out=np.zeros(offers.shape), where=used)
+        above = logs[known] - recent[known]
+        level, most = float(above.mean()), math.log2(self.offer_limit)
+        shape = above - level
+        widest = float(np.abs(shape).max())
+        if abs(level) <= most and widest <= most:
+            return ()
+        moved = math.copysign(min(most, abs(level)), level) - level
+        counted = logs + moved
+        counted[known] += (min(1.0, most / max(widest, most)) - 1.0) * shape
+        counted = np.clip(counted, SMALLEST_LOG, LARGEST_LOG)
+        return tuple(np.where(used, np.exp2(counted - logs), 1.0).tolist())

@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduling.book.state import Book
 from scheduling.model.types import Floats, Ints
-from scheduling.pricing.pooling import pooled_history
+from scheduling.pricing.pooling import Learning
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
 
 LEVELS = 8
@@ -38,8 +38,8 @@ class QuantileRule:
     """Factor on the reserve quantile for what workers take, once the near horizon is sold out."""
     ps_reserve_factor: float
     """The same factor for what parameter servers take."""
-    refit_every: int
-    """Number of bids between two refits."""
+    learning: Learning
+    """The pools of past bids, and their limit."""
     initial_low: float
     """L while there is no full pool of past bids, money per slot."""
     initial_high: float
@@ -67,15 +67,16 @@ class QuantileRule:
         >>> from scheduling.book.ledger import Ledger
         >>> from scheduling.book.state import Book
         >>> from scheduling.model.example import INVENTORY
+        >>> from scheduling.pricing.pooling import Learning
         >>> from scheduling.pricing.quantile import QuantileRule, scarcity_of_roles
         >>> ledger = Ledger(INVENTORY, start=0, slots=8)
         >>> book = Book(0, ledger, history=np.tile([4.0, 8.0], (32, 1)), decided=32)
-        >>> rule = QuantileRule(0.5, 0.95, 4.0, 0.2, 32, 0.01, 1.0, scarcity_of_roles, initial_for_all=False)
+        >>> rule = QuantileRule(0.5, 0.95, 4.0, 0.2, Learning(32), 0.01, 1.0, scarcity_of_roles, initial_for_all=False)
         >>> prices = rule.price_function(book)
         >>> prices.of(INVENTORY.capacity, INVENTORY.capacity, np.zeros(2, int)).round(4).tolist()
         [[4.0, 0.0], [0.0, 8.0]]
         """
-        (rows, _), for_workers = pooled_history(book, refit_every=self.refit_every), _for_workers(book)
+        rows, for_workers = self.learning.pooled(book).densities, _for_workers(book)
         scarcity = self.scarcity(book)
         units = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
         wanted = (self.reserve_quantile, self.full_quantile)

@@ -1,6 +1,7 @@
 """Budgets of teams: what is granted, held, charged and refunded, and bids that cost more than is left."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from accounts.models import Role, Team
 from auctions.counterfactual.alternatives import alternatives_of
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
-from auctions.domain.credits import MILLION, MOST_CREDITS, millionths
+from auctions.domain.credits import MILLION, MOST_CREDITS, limited, millionths
 from auctions.domain.errors import NoBudget, NotGranted, WrongState
 from auctions.domain.refunds import Refund
 from auctions.engine import budgets, decision_queue
@@ -42,7 +43,7 @@ from auctions.models import (
 from auctions.readings import statements
 from cluster import clock
 from cluster.models import Server
-from scheduling.model.decision import Reason, parse
+from scheduling.model.decision import Decision, Reason, parse
 from scheduling.registry import make_policy
 from tests.auctions.credits import Twin, assert_sound, limit, sums
 from tests.auctions.worlds import (
@@ -356,6 +357,14 @@ def test_the_audit_finds_what_was_changed(market: Market, team: Team, bella: Use
     TAMPERED[what](bid)
     assert rejected.state == BidState.REJECTED
     assert [one for one in (*audit_market(market), *audit_teams()) if not one.passed]
+
+
+def test_a_rejection_for_the_budget_keeps_what_prices_learn_from_the_bid() -> None:
+    admitted = Decision.admit("bid", None, "", slot=1, value=9.0, payment=5.0, standalone_value=9.0, density=(3.0, 2.0))
+    rejected = limited(replace(admitted, offer_factors=(0.25, 0.25)), millionths(4.0))
+    assert rejected.reason is Reason.OVER_BUDGET
+    assert (rejected.counted_density, rejected.counted_value) == ((0.75, 0.5), 2.25)
+    assert Decision.from_json(rejected.to_json()) == rejected
 
 
 @pytest.mark.usefixtures("moment")

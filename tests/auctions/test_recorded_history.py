@@ -1,5 +1,7 @@
 """The history that prices depend on, read by the index of events, is the one of all receipts."""
 
+from typing import Any, Final
+
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
@@ -15,15 +17,18 @@ from auctions.engine.jobs import withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.history.recorded import Rows
-from auctions.history.replay import Replaying
+from auctions.history.replay import Replaying, replay_market
 from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
 from auctions.state import book as books
 from auctions.state import history
-from scheduling.model.decision import parse
-from scheduling.pricing.pooling import LEAST_BLOCK, pools_of
+from cluster.guards import checked_change
+from scheduling.book.ledger import empty_like
+from scheduling.book.running import RunningBook
+from scheduling.model.decision import Decision, parse
+from scheduling.pricing.pooling import LEAST_BLOCK, NO_LIMIT, pools_of
 from tests.accounts.members import in_team
 from tests.auctions.faulty import UNLUCKY, register
-from tests.auctions.worlds import SLOT_S, make_user, set_time, submit
+from tests.auctions.worlds import SLOT_S, add_server, make_user, set_time, submit
 from tests.draws import fresh_seed, rounds
 
 pytestmark = pytest.mark.thorough
@@ -40,7 +45,7 @@ def slow(market: Market, before: int | None, most: int) -> tuple[list[tuple[int,
     offers = []
     for _, text, owner in sorted(rows)[-most:]:
         receipt = parse(text)
-        offers.append((receipt["slot"], receipt["standalone_value"], owner))
+        offers.append((receipt["slot"], Decision.from_json(receipt).counted_value, owner))
     return offers, len(rows)
 
 
@@ -125,9 +130,10 @@ def owners_of(market: Market) -> list[int]:
     for event in (event for page in source.pages() for event in page):
         replay.steps(event)
     books_of_all = books.checkout(row, now=row.now), books.rebuild(row, now=row.now), replay.at(row.now)
-    live, fresh, replayed = ([owner for *_, owner in book.running.offers] for book in books_of_all)
-    assert live == fresh == replayed
-    return live
+    live, fresh, replayed = (book.running for book in books_of_all)
+    assert list(live.history) == list(fresh.history) == list(replayed.history)
+    assert list(live.offers) == list(fresh.offers) == list(replayed.offers)
+    return [owner for *_, owner in live.offers]
 
 
 def test_a_team_is_one_owner_in_pools_of_prices(market: Market, alice: User) -> None:
@@ -152,3 +158,64 @@ def test_users_stay_the_owners_of_bids_that_were_decided_before_teams_were(marke
         submit(market, user)
     decision_queue.process_pending(market.pk)
     assert owners_of(market) == [alice.pk, -team.pk, bob.pk]
+
+
+def test_what_prices_count_of_an_extreme_offer_is_on_its_receipt(market: Market, alice: User) -> None:
+    """The same in memory, by the record, in a replay and in a state at a cut."""
+    users = [alice, *(make_user(name) for name in ("bob", "carol", "dora", "emil"))]
+    for number in range(40):
+        submit(market, users[number % 5], 1e9 if number % 7 == 6 else 5.0, standing=number % 2 == 0)
+        if number % 8 == 7:
+            decision_queue.process_pending(market.pk)
+            set_time(market, number * SLOT_S)
+            pass_slots(market.pk)
+    rows: tuple[DecisionRecord | FirstDecision, ...] = (
+        *DecisionRecord.objects.filter(stood_from=None),
+        *FirstDecision.objects.all(),
+    )
+    receipts = [parse(one.receipt) for one in sorted(rows, key=lambda one: one.version)]
+    assert len(receipts) == 40
+    assert min(min(one.get("offer_factors", [1.0])) for one in receipts) < 1e-3
+    made = [Decision.from_json(one) for one in receipts]
+    owners_of(market)
+    row = Market.objects.get(pk=market.pk)
+    live, fresh = books.checkout(row, now=row.now).running, books.rebuild(row, now=row.now).running
+    copied = RunningBook.from_json(live.to_json(), empty_like(live.ledger))
+    for book in (live, fresh, copied):
+        assert list(book.history) == [one.counted_density for one in made]
+        assert [value for _, value, _ in book.offers] == [one.counted_value for one in made]
+    assert replay_market(row).mismatches == ()
+
+
+LIMITS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("dps", {}),
+    ("dps", {"offer_limit": NO_LIMIT}),
+    ("dps", {"price": "fluid"}),
+    ("dps", {"refit_every": 1, "offer_limit": 2.0}),
+    ("completions", {}),
+)
+
+
+@pytest.mark.parametrize("number", range(rounds(1)))
+def test_limited_offers_are_replayed_under_any_order_of_policies_and_servers(
+    number: int, market: Market, alice: User
+) -> None:
+    rng = np.random.default_rng([fresh_seed(), number])
+    users = [alice, *(make_user(name) for name in ("bob", "carol", "dora", "emil"))]
+    for bid in range(100):
+        value = float(rng.choice([1e-6, 1.0, 5.0, 50.0, 1e9]))
+        submit(market, users[int(rng.integers(5))], value, standing=bool(rng.random() < 0.5))
+        if bid % 5 == 4:
+            decision_queue.process_pending(market.pk)
+            set_time(market, bid * SLOT_S / 2)
+            pass_slots(market.pk)
+        if bid % 23 == 22:
+            name, parameters = LIMITS[int(rng.integers(len(LIMITS)))]
+            change_policy(Market.objects.get(pk=market.pk), name=name, parameters=parameters, by=None)
+        if bid == 50:
+            with checked_change(market.cluster):
+                add_server(market.cluster, "extra", units=3)
+    firsts = (*DecisionRecord.objects.filter(stood_from=None), *FirstDecision.objects.all())
+    assert any("offer_factors" in parse(one.receipt) for one in firsts)
+    owners_of(market)
+    assert replay_market(Market.objects.get(pk=market.pk)).mismatches == ()

@@ -55,7 +55,7 @@ ACTIONS: Final = {
     "stop_beat": 0.7,
 }
 """What people, machines and the clock do, with weights."""
-VALUES: Final = (0.5, 3.0, UNLUCKY, 20.0, 80.0, 300.0)
+VALUES: Final = (1e-4, 0.5, 3.0, UNLUCKY, 20.0, 80.0, 300.0, 1e9)
 UTILITIES: Final[tuple[dict[str, Any], ...]] = (
     {"form": "constant"},
     {"form": "step", "deadline_s": 600},

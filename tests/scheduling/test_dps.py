@@ -17,6 +17,7 @@ from scheduling.model.types import Json
 from scheduling.model.utility import Constant, Linear, Step, Utility
 from scheduling.policies.dps import Dps
 from scheduling.pricing.density import density
+from scheduling.pricing.pooling import NO_LIMIT
 from scheduling.registry import make_policy
 
 INVENTORY = Inventory(
@@ -171,7 +172,7 @@ def test_without_a_past_prices_are_the_prior() -> None:
 
 def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_median() -> None:
     rows = [[float(x), 3.0] for x in range(1, 17) for _ in range(4)]
-    policy = Dps(worker_reserve_factor=0.5, near_share=0.0, sooner=0.0)
+    policy = Dps(worker_reserve_factor=0.5, near_share=0.0, sooner=0.0, offer_limit=NO_LIMIT)
     assert policy.prices(book(history=rows)).max() < 1e-3
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=2, server=0, count=2))

@@ -215,9 +215,10 @@ def test_a_try_is_the_decision_that_the_policy_makes_then(name: str, parameters:
 def test_what_a_bid_offers_is_counted_once() -> None:
     policy, book = Dps(initial_low=4.6, initial_high=5.0), RunningBook(Ledger(INVENTORY, start=0, slots=8))
     bid = replace(job(9.0), utility=Table((9.0, 9.0, 9.0, 9.0, 8.0)))
-    first = policy.decide(bid, book.view())
+    first = replace(policy.decide(bid, book.view()), offer_factors=(0.5, 0.5))
     assert first.reason is Reason.PRICE
     book.apply_decision(bid, first, bound=True)
+    assert list(book.history) == [first.counted_density] == [tuple(0.5 * one for one in first.density)]
     offered = list(book.history), list(book.offers), book.decided
     book.advance(1)
     admission = admissions_of(Dps(), book.view())(bid)
@@ -226,8 +227,9 @@ def test_what_a_bid_offers_is_counted_once() -> None:
     book.apply_decision(bid, decision, bound=True, again=True)
     assert (list(book.history), list(book.offers), book.decided) == offered
     assert list(book.jobs) == ["job"]
-    assert (decision.density, decision.standalone_value) == (first.density, first.standalone_value)
-    assert replace(decision, density=admission.density, standalone_value=admission.standalone_value) == admission
+    assert (decision.counted_density, decision.standalone_value) == (first.counted_density, first.standalone_value)
+    offer = {name: getattr(admission, name) for name in ("density", "offer_factors", "standalone_value")}
+    assert replace(decision, **offer) == admission
 
 
 def as_if_new(bid: Bid, now: int) -> Bid:

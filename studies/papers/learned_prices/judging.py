@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book, Job
+from scheduling.model.decision import counted_offer
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
@@ -68,7 +69,7 @@ class Taught:
 
 
 def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) -> Taught:
-    """Return what prices learn from each receipt: density and standalone value depend on the bid alone.
+    """Return what each receipt states of an offer: density and standalone value, which depend on the bid alone.
 
     Slots are counted `before` earlier than in the period itself.
     """
@@ -88,11 +89,14 @@ def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) ->
 def lessons(policy: Pricing, past: Period, now: Period, *, horizon: int, gap: int) -> Taught:
     """Return what prices learn from both periods, in order; the past one began `gap` slots before the judged one."""
     first, second = taught(policy, past, horizon=horizon, before=gap), taught(policy, now, horizon=horizon)
-    return Taught(
-        np.concatenate([first.densities, second.densities]),
-        np.concatenate([first.standalone_values, second.standalone_values]),
-        np.concatenate([first.slots, second.slots]),
-    )
+    densities = np.concatenate([first.densities, second.densities])
+    standalone_values = np.concatenate([first.standalone_values, second.standalone_values])
+    ledger = Ledger(past.inventory, start=0, slots=horizon)
+    for number, offered in enumerate(densities.tolist()):
+        book = Book(0, ledger, history=densities[max(0, number - HISTORY) : number], decided=number)
+        factors = policy.learning.factors(tuple(offered), book)
+        densities[number], standalone_values[number] = counted_offer(offered, standalone_values[number], factors)
+    return Taught(densities, standalone_values, np.concatenate([first.slots, second.slots]))
 
 
 def judge(policy: Pricing, now: Period, known: Taught, *, horizon: int) -> Judged:

@@ -271,6 +271,36 @@ def test_prices_that_learn_reveal_no_more_than_the_product_of_what_three_others_
     assert one.read[prices][2] != third.read[prices][2]
 
 
+def pooled_past(found: World) -> None:
+    """Prices have learned from eight pools."""
+    for _ in range(8):
+        for name in ("alice", "bob", "carol", "dave"):
+            found.bid_of(name, 50.0)
+
+
+def extreme_offers(found: World, spy: Spy) -> None:
+    """Bob offers far more than usual, and prices have looked at his bids."""
+    for _ in range(4):
+        found.bid("bob", epochs=1)
+        for name in ("alice", "carol", "dave"):
+            found.bid_of(name, 50.0)
+    spy.look("refitted", only=FIGURES)
+
+
+@pytest.mark.soak
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", some(["DPS, quantile prices", "DPS, fluid prices", "OASiS"], 1))
+def test_how_far_an_offer_is_beyond_the_limit_moves_nothing(
+    people: dict[str, User], client: Client, policy: str
+) -> None:
+    stated = [{"bob": value} for value in (1e6, 7e6, 50.0)]
+    one, other, third = seen(people, client, policy, extreme_offers, *stated, before=pooled_past)
+    assert one.standalone != other.standalone, "operators read another bound"
+    assert_same(one.read, other.read)
+    prices = "refitted", "/api/v1/clusters/lab/prices"
+    assert one.read[prices][2] != third.read[prices][2]
+
+
 def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
