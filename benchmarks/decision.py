@@ -54,7 +54,7 @@ def measure(
         if decision.schedule is not None:
             ledger.commit(decision.schedule)
         passed = time.thread_time() - began, time.perf_counter() - on_wall
-        history = np.concatenate([history, [decision.counted_density]])[-HISTORY:]
+        history = np.concatenate([history, [decision.counted[0]]])[-HISTORY:]
         if i >= filled:
             taken.append(passed)
             admitted += decision.admitted

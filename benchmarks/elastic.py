@@ -149,7 +149,7 @@ def measure(scale: Scale, *, decisions: int, seed: int) -> Measurement:
         if decision.schedule is not None:
             ledger.commit(decision.schedule)
         taken.append(1e3 * (time.thread_time() - began))
-        history = np.concatenate([history, [decision.counted_density]])
+        history = np.concatenate([history, [decision.counted[0]]])
         if decision.schedule is not None:
             admitted += i >= LEARNT
             ledger.release(decision.schedule, from_slot=0)

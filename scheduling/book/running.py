@@ -12,7 +12,7 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.offer_history import OfferHistory
 from scheduling.book.state import HISTORY, NOBODY, Book, Job
 from scheduling.model.bid import Bid
-from scheduling.model.decision import Decision, Move, counted_offer
+from scheduling.model.decision import Decision, Move
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Json
 from scheduling.preemptive.queues import Queues
@@ -133,7 +133,7 @@ class RunningBook:
             raise
         if again:
             return
-        density, value = counted_offer(decision.density, decision.standalone_value, decision.offer_factors)
+        density, value = decision.counted
         self.history.append(density)
         self.offers.append((decision.slot, value, owner))
         if self._offer_history is not None:

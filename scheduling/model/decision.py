@@ -187,14 +187,9 @@ class Decision:
         )
 
     @property
-    def counted_density(self) -> tuple[float, ...]:
-        """The density that prices learn from, which is limited."""
-        return counted_offer(self.density, self.standalone_value, self.offer_factors)[0]
-
-    @property
-    def counted_value(self) -> float:
-        """The standalone value that prices learn from, limited as the density is where it is greatest."""
-        return counted_offer(self.density, self.standalone_value, self.offer_factors)[1]
+    def counted(self) -> tuple[tuple[float, ...], float]:
+        """The density and the standalone value that prices learn from (`counted_offer`)."""
+        return counted_offer(self.density, self.standalone_value, self.offer_factors)
 
     def to_json(self) -> Json:
         """Return the receipt as a document of finite numbers; `from_json` reads it back, without moves."""

@@ -30,14 +30,14 @@ NO_LIMIT = 1e30
 """More than the quotient of any two offers that prices learn from."""
 SMALLEST_OFFER = 1e-9
 """Money per unit-slot below which a past bid is ignored: its logarithm would leave the range of doubles."""
-SMALLEST_LOG, LARGEST_LOG = math.log2(SMALLEST_OFFER) + 2.0**-30, math.log2(LARGEST_MONEY) - 2.0**-30
-"""Logarithms to base two between which limited offers stay, so that a limit does not change what a bid is pooled by."""
 STEP = 2.0**-30
 """Logarithms of means, to base two, are rounded to multiples of this, which keeps nine digits.
 
 The digits after these depend on the order and size of every term of a floating-point sum. Scaling all money by a power
 of two does not change the rounding.
 """
+SMALLEST_LOG, LARGEST_LOG = math.log2(SMALLEST_OFFER) + STEP, math.log2(LARGEST_MONEY) - STEP
+"""Logarithms to base two between which limited offers stay, so that a limit does not change what a bid is pooled by."""
 
 
 Pool = list[list[int]]
@@ -114,7 +114,8 @@ def _pooled(
     densities: bytes, standalone_values: bytes, owners: bytes, resources: int, block: int, limit: float
 ) -> Pooled:
     """Pool and cache the result: decisions between two refits ask for the same pools."""
-    rows, values = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(standalone_values)
+    rows = np.frombuffer(densities).reshape(-1, resources)
+    values = np.frombuffer(standalone_values) if standalone_values else np.zeros(len(rows))
     usable = rows >= SMALLEST_OFFER
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
     logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
@@ -127,10 +128,10 @@ def _pooled(
     middle = limited.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
     spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (limited - middle))
     if limit == NO_LIMIT:
-        average = _means(values[:, np.newaxis], pools)[:, 0] if len(values) else np.zeros(len(pools))
+        average = _means(values[:, np.newaxis], pools)[:, 0]
     else:
         # Beside a product, a sum of values would show the third of three offers if two are at the limit.
-        sizes = values / np.exp2(_level(logs, usable)) if len(values) else np.zeros(len(rows))
+        sizes = values / np.exp2(_level(logs, usable))
         average = np.exp2(_level(limited, offered)) * _means(sizes[:, np.newaxis], pools)[:, 0]
     found = Pooled(
         np.where(offered, np.clip(spread, SMALLEST_OFFER, LARGEST_MONEY), 0.0),
@@ -225,8 +226,7 @@ class Learning:
         widest = float(np.abs(shape).max())
         if abs(level) <= most and widest <= most:
             return ()
-        moved = math.copysign(min(most, abs(level)), level) - level
-        counted = logs + moved
-        counted[known] += (min(1.0, most / max(widest, most)) - 1.0) * shape
+        counted = logs + (min(max(level, -most), most) - level)
+        counted[known] += (most / max(widest, most) - 1.0) * shape
         counted = np.clip(counted, SMALLEST_LOG, LARGEST_LOG)
         return tuple(np.where(used, np.exp2(counted - logs), 1.0).tolist())

@@ -363,7 +363,7 @@ def test_a_rejection_for_the_budget_keeps_what_prices_learn_from_the_bid() -> No
     admitted = Decision.admit("bid", None, "", slot=1, value=9.0, payment=5.0, standalone_value=9.0, density=(3.0, 2.0))
     rejected = limited(replace(admitted, offer_factors=(0.25, 0.25)), millionths(4.0))
     assert rejected.reason is Reason.OVER_BUDGET
-    assert (rejected.counted_density, rejected.counted_value) == ((0.75, 0.5), 2.25)
+    assert rejected.counted == ((0.75, 0.5), 2.25)
     assert Decision.from_json(rejected.to_json()) == rejected
 
 

@@ -45,7 +45,7 @@ def slow(market: Market, before: int | None, most: int) -> tuple[list[tuple[int,
     offers = []
     for _, text, owner in sorted(rows)[-most:]:
         receipt = parse(text)
-        offers.append((receipt["slot"], Decision.from_json(receipt).counted_value, owner))
+        offers.append((receipt["slot"], Decision.from_json(receipt).counted[1], owner))
     return offers, len(rows)
 
 
@@ -182,8 +182,8 @@ def test_what_prices_count_of_an_extreme_offer_is_on_its_receipt(market: Market,
     live, fresh = books.checkout(row, now=row.now).running, books.rebuild(row, now=row.now).running
     copied = RunningBook.from_json(live.to_json(), empty_like(live.ledger))
     for book in (live, fresh, copied):
-        assert list(book.history) == [one.counted_density for one in made]
-        assert [value for _, value, _ in book.offers] == [one.counted_value for one in made]
+        assert list(book.history) == [one.counted[0] for one in made]
+        assert [value for _, value, _ in book.offers] == [one.counted[1] for one in made]
     assert replay_market(row).mismatches == ()
 
 

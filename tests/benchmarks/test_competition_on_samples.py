@@ -7,7 +7,7 @@ import pytest
 from benchmarks.market_on_traces.cells import Cell, Place, measure
 from benchmarks.market_on_traces.contenders import contenders
 from benchmarks.market_on_traces.workloads import BY_SIZE, make_workload, own_sources
-from scheduling.competition.contest import Contest
+from scheduling.competition.contest import Contest, Start
 from scheduling.competition.kernel import BROKEN
 from scheduling.model.types import Ints
 from scheduling.offline import Covers
@@ -55,8 +55,8 @@ def test_a_bid_uses_the_machines_of_one_that_starts_in_the_plan_and_would_not_pa
 ) -> None:
     found, is_bought, refused = cell_of("gavel/drawn.trace"), Round._is_bought, []
 
-    def always(round_: Round, start: object) -> bool:
-        if not is_bought(round_, start):  # type: ignore[arg-type]
+    def always(round_: Round, start: Start) -> bool:
+        if not is_bought(round_, start):
             refused.append(start)
         return True
 

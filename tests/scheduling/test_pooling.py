@@ -63,16 +63,23 @@ def test_pools_are_those_of_a_plain_twin() -> None:
         assert len(rows) == len(set(rows)), "a bid is in one pool at most"
 
 
+def with_the_same_products(rng: np.random.Generator, offers: Floats, pools: list[Pool]) -> Floats:
+    """Other offers: in each pool, one owner offers more by the factor by which another one offers less."""
+    moved = offers.copy()
+    for pool in pools:
+        one, other = rng.choice(len(pool), 2, replace=False)
+        by = rng.uniform(0.2, 5.0)
+        moved[pool[one]] *= by
+        moved[pool[other]] /= by
+    return moved
+
+
 def test_a_row_depends_on_the_offers_of_a_pool_by_their_product_alone() -> None:
     rng, seed = fresh()
     for number in range(rounds(30)):
         offers, owners, block = drawn(rng)
-        pools, moved = pools_of(offers > 0, owners, block=block), offers.copy()
-        for pool in pools:
-            one, other = rng.choice(len(pool), 2, replace=False)
-            by = rng.uniform(0.2, 5.0)
-            moved[pool[one]] *= by
-            moved[pool[other]] /= by
+        pools = pools_of(offers > 0, owners, block=block)
+        moved = with_the_same_products(rng, offers, pools)
         moved[np.setdiff1d(np.arange(len(offers)), rows_of(pools))] *= 7.0
         one, other = (pooled(rows, np.zeros(0), owners, block=block)[0].tolist() for rows in (offers, moved))
         assert one == other, (seed, number)
@@ -254,20 +261,16 @@ def test_with_a_limit_a_pool_shows_nothing_of_its_bids_but_the_product_and_their
     rng, seed = fresh()
     for number in range(rounds(30)):
         offers, owners, block = drawn(rng)
-        pools, moved = pools_of(offers > 0, owners, block=block), offers.copy()
-        for pool in pools:
-            one, other = rng.choice(len(pool), 2, replace=False)
-            by = rng.uniform(0.2, 5.0)
-            moved[pool[one]] *= by
-            moved[pool[other]] /= by
+        pools = pools_of(offers > 0, owners, block=block)
+        moved = with_the_same_products(rng, offers, pools)
         sizes = rng.uniform(1.0, 50.0, len(offers))
         values = [np.where(rows > 0, rows, 0.0).max(axis=1) * sizes for rows in (offers, moved)]
-        one_, other_ = (
+        one, other = (
             pooled(*both, owners, block=block, limit=4.0) for both in zip((offers, moved), values, strict=True)
         )
-        for before, after in zip(one_, other_, strict=True):
+        for before, after in zip(one, other, strict=True):
             assert np.array_equal(before, after, equal_nan=True), (seed, number)
-        assert (one_.standalone_values > 0).all()
+        assert (one.standalone_values > 0).all()
 
 
 def after_attack(value: float, *, limit: float, every: int = 3) -> PriceFunction:

@@ -218,7 +218,7 @@ def test_what_a_bid_offers_is_counted_once() -> None:
     first = replace(policy.decide(bid, book.view()), offer_factors=(0.5, 0.5))
     assert first.reason is Reason.PRICE
     book.apply_decision(bid, first, bound=True)
-    assert list(book.history) == [first.counted_density] == [tuple(0.5 * one for one in first.density)]
+    assert list(book.history) == [first.counted[0]] == [tuple(0.5 * one for one in first.density)]
     offered = list(book.history), list(book.offers), book.decided
     book.advance(1)
     admission = admissions_of(Dps(), book.view())(bid)
@@ -227,7 +227,7 @@ def test_what_a_bid_offers_is_counted_once() -> None:
     book.apply_decision(bid, decision, bound=True, again=True)
     assert (list(book.history), list(book.offers), book.decided) == offered
     assert list(book.jobs) == ["job"]
-    assert (decision.counted_density, decision.standalone_value) == (first.counted_density, first.standalone_value)
+    assert decision.counted == first.counted
     offer = {name: getattr(admission, name) for name in ("density", "offer_factors", "standalone_value")}
     assert replace(decision, **offer) == admission
 
