@@ -326,3 +326,21 @@ def test_a_standing_bid_that_ends_under_another_policy_is_none_of_its_bids(monke
     machine.quote_then_submit(epochs=4, value=300.0)
     assert Bid.objects.filter(market=machine.market, sequence=2, state="rejected").exists(), "it stood and ended"
     machine.teardown()
+
+
+@pytest.mark.django_db
+def test_a_standing_bid_that_was_withdrawn_in_the_last_slot_of_the_record_stands_in_its_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    register(monkeypatch)
+    machine = MarketMachine()
+    machine.open()
+    machine.submit(epochs=6, stands=1e6, utility={"form": "constant"}, value=1e-3)
+    machine.decide(at_most=1)
+    withdraw_bid(Bid.objects.get(market=machine.market, state="standing"))
+    assert Bid.objects.filter(market=machine.market, unrecorded_withdrawal=True).exists()
+    machine.teardown()
+    machine.let_time_pass(seconds=400.0)
+    machine.sweep()
+    assert not Bid.objects.filter(market=machine.market, unrecorded_withdrawal=True).exists()
+    machine.teardown()

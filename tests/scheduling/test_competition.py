@@ -168,7 +168,7 @@ def test_no_value_that_a_bid_states_moves_what_it_pays() -> None:
 
 def test_a_contest_of_some_bids_is_that_which_is_made_of_them_alone() -> None:
     looked = 0
-    for bid, book, where in seen({"steps": 20}, rounds(3)):
+    for bid, book, where in seen({"steps": 20}, rounds(12)):
         round_ = Round(Competition(steps=20), Competition(steps=20).promises(book), book.competitors)
         others = [one for one in book.competitors if one.id != bid.id]
         if not others or round_.full.ground is not round_.full.only(others).ground:
