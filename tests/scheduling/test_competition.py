@@ -127,7 +127,7 @@ def seen(parameters: Json, cases: int) -> Iterator[tuple[Bid, Book, str]]:
 @pytest.mark.parametrize("parameters", [{}, {"later": 0.4, "restart": 2, "steps": 10}], ids=str)
 def test_promises_are_kept_and_every_payment_is_below_the_value(parameters: Json) -> None:
     seed, admitted, later = fresh_seed(), 0, 0
-    for case in range(rounds(3)):
+    for case in range(rounds(8)):
         drawn, bids = stream(seed + case)
         going = start(Watched(**parameters), drawn.inventory)
         first = []
@@ -152,7 +152,7 @@ def test_promises_are_kept_and_every_payment_is_below_the_value(parameters: Json
 
 def test_no_value_that_a_bid_states_moves_what_it_pays() -> None:
     paid = 0
-    for bid, book, where in seen({"steps": 20}, rounds(6)):
+    for bid, book, where in seen({"steps": 20}, rounds(8)):
         costs = set[float]()
         for utility in [bid.utility.scaled(factor) for factor in (0.3, 1.0, 4.0)] + [Constant(30.0), Linear(40.0, 3.0)]:
             competitors = tuple(replace(one, utility=utility) if one.id == bid.id else one for one in book.competitors)
@@ -321,7 +321,7 @@ def test_few_bids_are_priced_in_a_turn_that_are_no_starts(monkeypatch: pytest.Mo
 def test_no_machine_is_idle_while_a_bid_stands_that_would_run_on_it_and_is_worth_what_that_takes() -> None:
     """Looked at where machines were freed, so that all bids had a turn, and where that admitted none of them."""
     seed, looked = fresh_seed(), 0
-    for case in range(rounds(40)):
+    for case in range(rounds(60)):
         drawn, bids = stream(seed + case)
         policy = Competition()
         going = Simulation(policy, RunningBook(Ledger(drawn.inventory, start=0, slots=HORIZON)), rule=rule_for(policy))

@@ -179,7 +179,7 @@ def test_few_needs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_search_begins_with_orders_by_value_for_work_and_by_promises() -> None:
     looked = 0
-    for _, book, where in seen({"steps": 20}, rounds(3)):
+    for _, book, where in seen({"steps": 20}, rounds(9)):
         promises = Competition(steps=20).promises(book)
         ground = ground_of(book, promises.jobs)
         contest, jobs = Contest(ground, book.competitors, Rule(20, 0.2)), len(ground.jobs)
@@ -202,7 +202,7 @@ def test_the_search_begins_with_orders_by_value_for_work_and_by_promises() -> No
         starts = [min(max(p.start, book.now) for p in one.held if p.end > book.now) for one in ground.jobs]
         planned = sorted(range(jobs), key=lambda j: (starts[j], entries.due[j]))
         assert contest._planned.tolist() == [*planned, *(j for j in contest._orders[0].tolist() if j >= jobs)], where
-        asked = (entries.demand * entries.length[:, np.newaxis]).sum(axis=0) / ground.capacity[contest._counted]
+        asked = (entries.demand * entries.length[:, np.newaxis]).sum(axis=0) / capacity
         assert asked[entries.scarce[0]] == asked.max(), where
         each = [one for one in entries.demand[:, entries.scarce[0]] if one > 0]
         assert not each or entries.least[0] == pytest.approx(min(each)), where

@@ -90,7 +90,7 @@ def test_no_machine_costs_less_in_any_slot_of_the_job_than_the_bound_and_some_co
 def test_no_schedule_ends_after_the_value_is_gone_and_none_that_wins_is_lost() -> None:
     # One more slot of value, however little, may give a schedule; without it the slots beyond must not matter.
     seed, changed = fresh_seed(), 0
-    for case in range(rounds(60)):
+    for case in range(rounds(200)):
         problem = random_problem(np.random.default_rng([seed, case]))
         full = answer(problem, 0.0)
         end = problem.bid.arrival + len(problem.used)
