@@ -22,8 +22,8 @@ from tests.traces import Traces, each
 LONG = ("browser", "services", "slow", "thorough")
 """Markers of what takes long: first the one file that takes longest, then what waits for processes of its own, then
 what takes a second or more; files of short tests are left for the end."""
-# A machine may be busy: no test has a limit of time for a drawn example.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# A machine may be busy: no test has a limit of time for a drawn example, or for drawing it.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 Tables = Callable[[Mapping[str, str]], None]
 INSTALL = "apt-get install postgresql redis-server"
