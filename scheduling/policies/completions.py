@@ -44,6 +44,12 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         high=1.0,
     )
     restart: int = restart_slots()
+    beside: bool = parameter(
+        True,
+        "If jobs cannot be placed again in order of their promises, place a new job beside all others as they are "
+        "planned. Without this, such an order has bids rejected until the jobs in it are complete.",
+        absent=False,
+    )
 
     name = "completions"
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"

@@ -24,6 +24,8 @@ class PromisedSlots(PostedPricePolicy):
 
     restart: int
     """Slots in which a job that was stopped holds nothing and does no work."""
+    beside: bool = False
+    """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
     architectures = frozenset(Architecture)
     binding = False
     keeps_slots = True
@@ -41,7 +43,7 @@ class PromisedSlots(PostedPricePolicy):
 
     def promises(self, book: Book) -> Promises:
         """Return the jobs of a book that may be moved, with the posted prices."""
-        return Promises(book, self, self.restart)
+        return Promises(book, self, self.restart, self.beside)
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan jobs that do not run again, in order of their promises, when something ended or changed.

@@ -23,6 +23,8 @@ from scheduling.pricing.price_function import PriceFunction
 
 STOPS: Final = (0, 1, 4)
 """Numbers of running jobs that are stopped for a new one; the least that keeps all promises is taken."""
+BESIDE: Final = -1
+"""In place of such a number: no job is placed again but the new one."""
 NEVER: Final = 1 << 60
 """Promised slot of jobs without a promise: they come last."""
 PARTS: Final = 1 << 30
@@ -72,6 +74,8 @@ class Promises:
     policy: PostedPricePolicy
     restart: int
     """Slots in which a job that was stopped holds nothing and does no work."""
+    beside: bool = False
+    """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
     rests: dict[str, Bid] = field(default_factory=dict)
     """The work that is left of jobs, as far as it was asked for, by id."""
     stopped: dict[int, Moved] = field(default_factory=dict)
@@ -228,15 +232,15 @@ class Promises:
         """Return a plan that keeps every promise and the bid's, and stops few jobs; None if none was found."""
         later = sum(due(job) > promised for job in self.running)
         counts = sorted({min(count, later) for count in (*STOPS, later)})
-        plans = (self.plan(bid, promised, stops=count) for count in counts)
+        plans = (self.plan(bid, promised, stops=count) for count in (*counts, *([BESIDE] if self.beside else [])))
         return next((plan for plan in plans if plan is not None), None)
 
     def plan(self, bid: Bid, promised: int, *, stops: int) -> Placed | None:
         """Return a plan with the bid complete by the promised slot; None if it would break a promise.
 
-        The `stops` running jobs with the latest promises are stopped.
+        The `stops` running jobs with the latest promises are stopped. With `BESIDE` no other job is placed again.
         """
-        moved = self.moved(stops)
+        moved = Moved((), (), self.unused) if stops == BESIDE else self.moved(stops)
         at = bisect_right(moved.dues, promised)
         key = bid.id, stops, at
         if key not in self.plans:

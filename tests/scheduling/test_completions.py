@@ -30,7 +30,11 @@ from tests.scheduling.twins import completions as twin
 from tests.scheduling.worlds import World, world
 
 HORIZON = 15
-PARAMETERS: list[Json] = [{"later": 0.0}, {"later": 0.05, "restart": 2}, {"later": 0.5, "near_share": 0.0}]
+PARAMETERS: list[Json] = [
+    {"later": 0.0},
+    {"later": 0.05, "restart": 2},
+    {"later": 0.5, "near_share": 0.0, "beside": False},
+]
 STANDING = StandingRule(every=2, most=4, longest=1.0)
 each_parameter = pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 few_and_many = pytest.mark.parametrize("cases", [1, pytest.param(3, marks=pytest.mark.thorough)])
@@ -362,6 +366,19 @@ def test_a_plan_moves_no_job_to_where_one_stays() -> None:
     book = book_with(TWO, wide, other, slots=4)
     book.apply(policy(ONE_PRICE).plan(book.view(), Cause.ENDED))
     assert all(one.completion is not None and one.completion <= 4 for one in book.jobs.values())
+
+
+@pytest.mark.parametrize(("beside", "schedule"), [(True, Schedule(4, 6, (gpu(4, 6),))), (False, None)])
+def test_jobs_that_cannot_be_placed_again_in_order_of_their_promises_do_not_stop_the_market(
+    beside: bool, schedule: Schedule | None
+) -> None:
+    """Placed first, the wide job would take both GPUs for two slots, and the slim one would be late."""
+    wide = replace(WIDE, held=(gpu(0, 4),), completion=4, due=4)
+    slim = Job(job("slim", Constant(9.0), work=5), (gpu(0, 5),), 5, due=5)
+    fast = policy({**ONE_PRICE, "beside": beside})
+    decision = fast.decide(job("new", Constant(9.0), work=2), book_with(TWO, wide, slim, slots=12).view())
+    assert (decision.schedule, decision.moves) == (schedule, ())
+    assert decision.reason is (None if beside else Reason.NO_ROOM)
 
 
 def test_a_promise_that_is_broken_does_not_stop_the_market() -> None:

@@ -119,7 +119,10 @@ def work_due(book: Book, last: int, resource: int) -> int:
 
 
 def kept(policy: Completions, bid: Bid, slot: int, book: Book) -> Plan | None:
-    """The plan that stops the fewest jobs and keeps every promise and the bid's; None if there is none."""
+    """The plan that stops the fewest jobs and keeps every promise and the bid's; None if there is none.
+
+    If other jobs, placed again, would always break a promise, the bid may be placed beside all of them.
+    """
     free = [job for job in book.jobs if not job.bound]
     runs = [job for job in free if any(p.start < book.now < p.end for p in job.held)]
     waits = [job for job in free if job not in runs]
@@ -130,6 +133,10 @@ def kept(policy: Completions, bid: Bid, slot: int, book: Book) -> Plan | None:
         plan = place(policy, [*waits, *stopped], bid, slot, book)
         promised = {bid.id: slot} | {job.bid.id: due(job) for job in [*waits, *stopped]}
         if all(name in plan and plan[name].completion <= last for name, last in promised.items()):
+            return plan
+    if policy.beside:
+        plan = place(policy, [], bid, slot, book)
+        if bid.id in plan and plan[bid.id].completion <= slot:
             return plan
     return None
 
