@@ -13,9 +13,13 @@ MOST_FOUND: Final = 500
 """Lines that a search returns at most: the first ones."""
 LONGEST_LINE: Final = 1_000_000
 """Bytes after which a line that does not end is taken as whole."""
+LONGEST_FOUND: Final = 1_000
+"""Characters of a line that was found; of a longer one those around the text are returned."""
+BEFORE_TEXT: Final = 200
+"""Characters before the text that are returned of such a line."""
 
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-"""Sequences by which programs colour a terminal."""
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+"""Sequences by which programs colour a terminal. None is longer than a line: one that does not end hides no others."""
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that are not shown, or that turn the direction of a line."""
 
@@ -52,8 +56,8 @@ def part_before(logs: Logs, key: str, until: int | None) -> Part:
     end = size if until is None else min(max(first, until), size)
     begin = max(first, end - BLOCK)
     data = logs.log(key, begin, end - begin)
-    if begin > first:  # it begins within a line
-        cut = data.find(b"\n") + 1
+    if begin > first:  # it begins within a line, which is shown from there if it is the only one
+        cut = data.find(b"\n", 0, len(data) - 1) + 1
         begin, data = begin + cut, data[cut:]
     return Part(shown(data), begin, begin + len(data), first, size)
 
@@ -70,19 +74,34 @@ def found(logs: Logs, key: str, word: str) -> tuple[list[str], bool]:
     """Return the first lines that contain the text, in any case of letters, and whether there are more."""
     sought = word.casefold()
     lines: list[str] = []
-    for line in _lines(logs, key):
-        if sought in line.casefold():
-            if len(lines) == MOST_FOUND:
-                return lines, True
-            lines.append(line)
+    for text in _texts(logs, key):
+        if sought not in text.casefold():  # most parts are passed over as a whole
+            continue
+        for line in text.split("\n"):
+            if sought in line.casefold():
+                if len(lines) == MOST_FOUND:
+                    return lines, True
+                lines.append(_around(line, word))
     return lines, False
 
 
-def _lines(logs: Logs, key: str) -> Iterator[str]:
+def _around(line: str, word: str) -> str:
+    """Return a line; of a long one only the part around the text."""
+    if len(line) <= LONGEST_FOUND:
+        return line
+    at = re.search(re.escape(word), line, re.IGNORECASE)
+    begin = max(0, at.start() - BEFORE_TEXT) if at else 0
+    end = begin + LONGEST_FOUND
+    return f"{'…' * (begin > 0)}{line[begin:end]}{'…' * (end < len(line))}"
+
+
+def _texts(logs: Logs, key: str) -> Iterator[str]:
+    """Yield all output that is kept as texts of whole lines, without the end of the last one."""
     rest = b""
     for data in blocks(logs, key):
-        *whole, rest = (rest + data).split(b"\n")
-        yield from map(shown, whole)
+        whole, end, rest = (rest + data).rpartition(b"\n")
+        if end:
+            yield shown(whole)
         if len(rest) > LONGEST_LINE:
             yield shown(rest)
             rest = b""
@@ -93,5 +112,6 @@ def _lines(logs: Logs, key: str) -> Iterator[str]:
 def shown(data: bytes) -> str:
     """Return output as text: without colours, and of a line that was written over again, only the last version."""
     text = _ESCAPES.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n"))
-    lines = (next(filter(None, reversed(line.split("\r"))), "") for line in text.split("\n"))
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", "\n".join(lines))
+    if "\r" in text:
+        text = "\n".join(next(filter(None, reversed(line.split("\r"))), "") for line in text.split("\n"))
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
