@@ -37,7 +37,7 @@ from execution.models import (
     Training,
     TrainingState,
 )
-from execution.places import ProgressFile, engine_root
+from execution.places import MOST_PARTS, ProgressFile, engine_root
 from execution.records import Report
 from execution.steps import Begin, End, Hold, Job, Kill, Launch, Step, Stop, Wanted
 from execution.steps import next_steps as next_steps_of
@@ -71,7 +71,7 @@ class Executor:
         self._now = now
         self._engines: dict[tuple[int, str], Engine] = {}
         self._files: dict[int, ProgressFile] = {}
-        """The progress file of each live generation; it is read from the start again if it is unknown."""
+        """The progress file of each live generation; one that is unknown is read from the start again."""
         self._fence = 0
         self._works, self._holdings = Works(), Holdings()
         self._launcher, self._housekeeping = Launcher(), Housekeeping()
@@ -252,7 +252,8 @@ class Executor:
         file = self._files.get(work.generation.pk)
         if file is None:
             path = records.files_of(work.training).progress(work.generation.number)
-            file = self._files[work.generation.pk] = ProgressFile(str(path))
+            known = records.last_step(work.generation)
+            file = self._files[work.generation.pk] = ProgressFile(str(path), known)
         points = file.read()
         return Report(work.training, work.generation, points) if points else None
 
@@ -311,8 +312,9 @@ class Executor:
                 self._end(engine, work, generation)
 
     def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
-        if report := self._report_of(work):
-            self._keep_progress([report])
+        for _ in range(MOST_PARTS + 1):
+            if report := self._report_of(work):
+                self._keep_progress([report])
         reason = last_lines(engine, work.processes)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
         self._files.pop(generation.pk, None)

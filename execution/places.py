@@ -23,6 +23,8 @@ CHECKPOINT: Final = re.compile(r"step-([0-9]{1,15})\Z")
 """Name of a whole checkpoint: a program writes it aside and renames it."""
 LARGEST_READ: Final = 1_000_000
 """Bytes of a progress file that are read at a time."""
+MOST_PARTS: Final = 20
+"""Such parts that may be left to read; of more only the newest is read, so that what is known is not old."""
 LARGEST_STEP: Final = 2**53
 """Largest number of a step that is recorded, which all readers of JSON read exactly."""
 LARGEST_LOSS: Final = 1e300
@@ -138,23 +140,31 @@ class ProgressFile:
     """The progress file of a generation, and how far it was read."""
 
     path: str
+    known: int = -1
+    """Step up to which steps were recorded before; they are passed over."""
     offset: int = 0
     """Bytes up to the last whole line that was read."""
 
     def read(self) -> list[Point]:
-        """Return the lines that were added since."""
+        """Return the lines that were added since; of many only the first ones."""
         points, self.offset = progress_from(self.path, self.offset)
-        return points
+        return [point for point in points if point.step > self.known]
 
 
 def progress_from(path: str, offset: int) -> tuple[list[Point], int]:
     """Return the lines of a progress file from byte `offset` on, and the offset behind the last whole line.
 
-    Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read.
+    Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read. A
+    file that is shorter than before was begun again, and is read from its begin.
     """
     try:
-        if os.lstat(path).st_size <= offset:  # most files have not grown since the last loop
+        size = os.lstat(path).st_size
+        if size == offset:  # most files have not grown since the last loop
             return [], offset
+        if size < offset:
+            offset = 0
+        if size - offset > MOST_PARTS * LARGEST_READ:
+            offset = size - LARGEST_READ
         with open(path, "rb", opener=_plain) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return [], offset

@@ -242,6 +242,12 @@ def _newest_steps(trainings: Sequence[Training]) -> dict[int, int]:
     return newest
 
 
+def last_step(generation: Generation) -> int:
+    """Return the greatest step that a generation has reported, as far as it is recorded; -1 if there is none."""
+    last = Progress.objects.filter(generation=generation).aggregate(Max("step"))["step__max"]
+    return -1 if last is None else last
+
+
 def keep_progress(fence: int, reports: Iterable[Report]) -> None:
     """Record steps that generations reported, all in one transaction."""
     with fenced(fence):

@@ -1,0 +1,71 @@
+"""Progress files that grow faster than they are read, are read by another executor, or are begun again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from execution import places
+from execution.models import TrainingState
+from execution.places import Point, ProgressFile
+from execution.records import files_of
+from tests.auctions.worlds import SLOT_S
+from tests.execution.worlds import World, make_world
+
+
+def lines(first: int, last: int) -> str:
+    return "".join(json.dumps({"step": n}) + "\n" for n in range(first, last + 1))
+
+
+@pytest.fixture
+def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> World:
+    monkeypatch.setattr(places, "LARGEST_READ", 200)
+    return make_world(monkeypatch, settings, tmp_path)
+
+
+def test_what_a_program_reported_in_its_last_second_is_read_to_the_end(world: World) -> None:
+    bid = world.submit(epochs=8, steps=100)
+    world.go(1.1 * SLOT_S)
+    files_of(world.training(bid)).progress(0).write_text(lines(1, 100))
+    for key in list(world.engine.alive()):
+        world.engine.exit(key, 0)
+    world.go(10)
+    training = world.training(bid)
+    assert (training.state, training.step) == (TrainingState.FINISHED, 100)
+
+
+def test_the_step_does_not_go_back_when_another_executor_reads_the_file(world: World) -> None:
+    bid = world.submit(epochs=8, steps=200)
+    world.go(1.1 * SLOT_S)
+    file = files_of(world.training(bid)).progress(0)
+    file.write_text(lines(1, 100))
+    first, second = world.executor(), world.executor("two")
+    world.go(100, executor=first)
+    assert world.training(bid).step == 100
+    first.close()
+    with file.open("a") as more:
+        more.write(lines(101, 102))
+    steps = []
+    for _ in range(12):
+        world.go(5, executor=second)
+        steps.append(world.training(bid).step)
+    assert (min(steps), steps[-1]) == (100, 102)
+
+
+def test_a_file_that_was_begun_again_is_read_from_its_begin(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(lines(1, 3))
+    file = ProgressFile(str(path))
+    file.read()
+    path.write_text(lines(4, 5))
+    assert file.read() == [Point(4, None, None), Point(5, None, None)]
+
+
+def test_of_more_than_can_be_read_soon_the_newest_part_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "LARGEST_READ", 40)
+    monkeypatch.setattr(places, "MOST_PARTS", 2)
+    path = tmp_path / "progress.jsonl"
+    path.write_text(lines(10, 50))
+    file = ProgressFile(str(path))
+    assert [[point.step for point in file.read()] for _ in range(2)] == [[48, 49, 50], []]
