@@ -20,6 +20,8 @@ UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Postgres stores no NUL, and a lone surrogate has no UTF-8."""
 MOST_UNKNOWN: Final = 50
 """Largest number of unknown keys of an object that an answer names."""
+MOST_WRONG_ENTRIES: Final = 50
+"""Largest number of wrong entries of a list that an answer names."""
 MESSAGES: Final[dict[str, Any]] = {"required": "missing", "null": "expected a value, got null"}
 
 
@@ -140,7 +142,7 @@ class Choice(serializers.ChoiceField):
 
 
 class Rows(serializers.ListField):
-    """A list of `least` to `most` entries, each checked by `child`."""
+    """A list of `least` to `most` entries, each checked by `child` until too many are wrong."""
 
     default_error_messages = MESSAGES
 
@@ -154,7 +156,20 @@ class Rows(serializers.ListField):
             raise serializers.ValidationError(f"expected a list, got {shown(data)}")
         if len(data) < self.least or (self.most is not None and len(data) > self.most):
             raise serializers.ValidationError(f"expected {self._expected()}, got {len(data)}")
-        return list(self.run_child_validation(data))
+        return self._checked_entries(data)
+
+    def _checked_entries(self, data: list[Any]) -> list[Any]:
+        checked, wrong = [], dict[Any, Any]()
+        for i, entry in enumerate(data):
+            try:
+                checked.append(self.child.run_validation(entry))
+            except serializers.ValidationError as error:
+                wrong[i] = error.detail
+                if len(wrong) == MOST_WRONG_ENTRIES:
+                    break
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        return checked
 
     def _expected(self) -> str:
         if self.most is None:

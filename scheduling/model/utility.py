@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Json
 from scheduling.model.validation import LARGEST_INTEGER, LARGEST_MONEY, check_list, check_number, check_object, shown
+
+MOST_POINTS: Final = 1000
+"""Points of a piecewise linear utility at most."""
 
 
 class Utility(Protocol):
@@ -275,8 +278,8 @@ class PiecewiseLinear(_Form):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_number("value", self.value))
         rows = check_list("points", self.points)
-        if not 1 <= len(rows) <= 1000:
-            raise InvalidField("points", f"expected 1 to 1000 points, got {len(rows)}")
+        if not 1 <= len(rows) <= MOST_POINTS:
+            raise InvalidField("points", f"expected 1 to {MOST_POINTS} points, got {len(rows)}")
         points = []
         for i, row in enumerate(rows):
             where = f"points[{i}]"

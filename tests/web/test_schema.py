@@ -7,7 +7,7 @@ from django.http import QueryDict
 from rest_framework import serializers
 
 from scheduling.model.errors import InvalidField, OutOfRange
-from web.fields import MOST_UNKNOWN, ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text
+from web.fields import MOST_UNKNOWN, MOST_WRONG_ENTRIES, ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text
 from web.schema import Schema
 
 
@@ -163,6 +163,16 @@ def test_keys_that_depend_on_others_are_filled_in_or_refused() -> None:
         "step_s": "not for a small job",
         "other": "unknown; known: small",
     }
+
+
+def test_of_very_many_wrong_entries_the_first_ones_are_named() -> None:
+    class Listed(Schema):
+        pairs = Rows(Rows(Integer(0, 9), least=2, most=2))
+
+    with pytest.raises(InvalidField) as caught:
+        Listed.read({"pairs": [[1, 2], *[[1, 10]] * 100_000]})
+    named = [one.field for one in (caught.value, *caught.value.also)]
+    assert named == [f"pairs[{i}][1]" for i in range(1, MOST_WRONG_ENTRIES + 1)]
 
 
 def test_a_number_that_is_out_of_range_keeps_its_limit() -> None:
