@@ -185,6 +185,14 @@ def test_a_program_that_does_not_exist_is_named(bench: Bench) -> None:
     assert (bench.ended("three").code, "denied" in bench.seen("three").reason) == (126, True)
 
 
+def test_a_program_whose_name_is_very_long_is_said_not_to_exist(bench: Bench) -> None:
+    for key, name in (("one", "/" + "\N{GRINNING FACE}" * 1000), ("two", "no/" * 330)):
+        bench.start(key, name)
+        seen = bench.ended(key)
+        assert seen.code in (shim.NOT_FOUND, shim.NOT_RUN)
+        assert seen.reason.startswith("expected "), seen.reason
+
+
 def test_it_gets_what_it_was_given_and_nothing_else(bench: Bench) -> None:
     given = {"RANK": "0", "a": "x y\n", "HOME": "", "Ä": "ü$HOME'\""}
     bench.start("one", "/usr/bin/env", "-0", environment=given)
