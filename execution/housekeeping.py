@@ -6,6 +6,7 @@ days after it, since another bid may continue it.
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -86,7 +87,7 @@ def _logs(execution: Execution, *, now: float) -> Iterator[Path]:
     """Delete the directories of processes that the engine has retired."""
     for path in _paths(engine_root(execution.cluster.name) / "ended"):
         if _age_s(path, now) > execution.keep_days * DAY_S:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
         yield path
 
 
@@ -112,9 +113,9 @@ def _delete(fence: int, training: Training, root: Path, *, whole: bool) -> None:
         path = root / f"g{generation.number}"
         if path.exists():
             records.forget_checkpoints(fence, generation)
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
     if not kept:
-        shutil.rmtree(root, ignore_errors=True)
+        _remove(root)
 
 
 def _is_continued(training: Training) -> bool:
@@ -148,6 +149,17 @@ def _may_run(program: Program) -> bool:
     if program.owner_id is not None:
         bids = bids.filter(owner=program.owner_id)
     return bids.filter(program__name=program.name).exists()
+
+
+def _remove(folder: Path) -> None:
+    """Delete a directory that a program may have filled; what cannot be deleted stays.
+
+    `rmtree` calls itself and holds a file open for each level, so `rm` deletes what is nested more deeply.
+    """
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, capture_output=True)  # noqa: S603
 
 
 def _paths(folder: Path) -> list[Path]:

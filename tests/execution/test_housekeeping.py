@@ -73,6 +73,30 @@ def test_directories_of_a_training_go_after_a_time_and_its_newest_checkpoint_lat
         rest_of(world, ended.sequence)
 
 
+def nest(folder: Path, depth: int) -> None:
+    """Make directories one in another, deeper than a path can name."""
+    handle = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+
+
+def test_directories_that_a_program_has_nested_very_deeply_go_too_and_so_do_the_others(
+    world: World, ended: Bid
+) -> None:
+    other = engine_root("lab") / "ended" / "last"
+    for folder in (files_of(world.training(ended)).generation(0), engine_root("lab") / "ended" / "first", other):
+        folder.mkdir(parents=True, exist_ok=True)
+        nest(folder, 3_000 if folder != other else 1)
+        os.utime(folder, (world.now, world.now))
+    clean(world, 31)
+    assert directories(world, ended) == {"g1"}
+    assert list((engine_root("lab") / "ended").iterdir()) == []
+
+
 def test_a_training_that_a_bid_continues_or_that_is_not_over_is_left_alone(world: World, ended: Bid) -> None:
     rest = rest_of(world, ended.sequence)
     clean(world, 1_000)
