@@ -42,9 +42,6 @@ LATE_S: Final = 1.0
 SEGMENTS: Final = 4
 """The kept output consists of about this many files; the oldest is removed when the others hold enough."""
 
-LONGEST_REASON: Final = 300
-"""Characters of the reason why a program could not be started: in JSON they fit into one read of 4,096 bytes."""
-
 KILLED: Final = 128 + signal.SIGKILL
 NOT_FOUND, NOT_RUN = 127, 126
 """Exit codes of shells, for a program that does not exist or cannot be started."""
@@ -269,8 +266,8 @@ class Inner:
         if program == 0:
             try:
                 execute(self.start, output=self.output)
-            except CannotStart as error:
-                failed = {"code": error.code, "reason": str(error)[:LONGEST_REASON]}
+            except CannotStart as error:  # 300 characters as JSON fit into one read of 4,096 bytes
+                failed = {"code": error.code, "reason": str(error)[:300]}
                 os.write(self.failure, json.dumps(failed).encode())
             os._exit(NOT_RUN)
         os.close(self.failure)
