@@ -95,5 +95,5 @@ def _at_prices(bid: Bid) -> tuple[float | None, str]:
         return None, f"At the prices of now it would be admitted and pay {decision.payment:.2f}."
     if decision.counter is None:
         return None, f"At the prices of now no other value would be admitted. {decision.explanation}"
-    least = decision.counter.least_value + CENT
+    least = round(decision.counter.least_value + CENT, 2)
     return least, f"At the prices of now a value of {least:.2f} would be admitted."

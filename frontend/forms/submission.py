@@ -130,7 +130,6 @@ class BidForm(PageForm):
     )
     standing = forms.BooleanField(
         required=False,
-        label="Keep trying until it is worth nothing",
         help_text="If the bid is rejected for its price or for lack of room, it is tried again when slots begin, at the"
         " prices posted then; where bids compete, in competition with the other bids that stand. You can withdraw it at"
         " any time.",
@@ -184,6 +183,7 @@ class BidForm(PageForm):
         if issubclass(policy, PostedPricePolicy):
             self.fields["standing"].initial = cluster.standing_by_default
             hours = longest * cluster.horizon_slots * cluster.slot_seconds / HOUR_S
+            self.fields["standing"].label = f"Keep trying until it is worth nothing, for {hours:.4g} hours at most"
             self.fields["standing_until_h"].help_text = f"{AFTER_ARRIVAL[:-1]}; empty for {hours:.4g}, the most."
         else:
             del self.fields["standing"], self.fields["standing_until_h"]

@@ -109,6 +109,7 @@ def test_a_standing_bid_says_when_it_is_tried_and_which_value_would_be_admitted_
     assert seen is not None
     assert (seen.last_try, seen.next_try) == (5, 8)
     assert seen.least_value is not None
+    assert seen.least_value == round(seen.least_value, 2)
     assert f"At the prices of now a value of {seen.least_value:.2f} would be admitted." in seen.explanation
     left = bid.body["utility"]["deadline_s"] - 5 * SLOT_S
     for value, admitted in ((seen.least_value, True), (seen.least_value - 2 * CENT, False)):

@@ -36,7 +36,7 @@ def sent(client: Client, market: Market, **fields: str) -> Bid:
 
 
 def test_a_ticked_box_lets_a_bid_stand_and_its_page_says_so(full: Market, as_alice: Client) -> None:
-    assert "Keep trying until it is worth nothing" in as_alice.get(f"{HOME}submit/").text
+    assert "Keep trying until it is worth nothing, for 0.6667 hours at most" in as_alice.get(f"{HOME}submit/").text
     bid = sent(as_alice, full, standing="on", standing_until_h="0.2")
     assert bid.body["standing_until_s"] == 720
     set_time(full, 4 * SLOT_S)
