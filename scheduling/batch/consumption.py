@@ -1,10 +1,10 @@
 """Least consumption of a job and the price of consumption, used by the weighted-completion policy."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,28 +48,67 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
     N workers are held max(1, ceil(E D K k / N)) slots (weighted completion, eq. 2f). O(W P N) with N the most workers
     that the job and the cluster have.
     """
-    shares = inventory.unit_shares
-    best = Consumption(0.0, (0.0,) * len(shares))
+    best = Consumption(0.0, (0.0,) * len(inventory.unit_shares))
+    for found in _choices(bid, inventory):
+        p, n = divmod(int(found.volumes.argmin()), len(found.counts))
+        if best.volume == 0 or found.volumes[p, n] < best.volume:
+            best = Consumption(float(found.volumes[p, n]), tuple(found.units(p, n).tolist()))
+    return best
+
+
+def offers_for_each_kind(bid: Bid, inventory: Inventory, weight: float) -> tuple[float, ...]:
+    """Return the weight per unit-slot of each resource, R numbers, 0 where no machine that the job can use takes it.
+
+    The unit-slots are those of the least consumption (`least_consumption`) among all that take the resource. Where
+    resources are kinds of machines, a job has an offer for each kind that it could run on.
+    """
+    offers, least = np.zeros(len(inventory.unit_shares)), np.full(len(inventory.unit_shares), np.inf)
+    for found in _choices(bid, inventory):
+        for p, n in enumerate(found.volumes.argmin(axis=1)):
+            units = found.units(p, n)
+            better = (units > 0) & (found.volumes[p, n] < least)
+            offers[better], least[better] = weight / units[better], found.volumes[p, n]
+    return tuple(offers.tolist())
+
+
+class _Choice(NamedTuple):
+    """Runs of a job with one worker type: with P PS types and N numbers of workers."""
+
+    demand: Ints
+    """Units of a worker, R."""
+    partners: Sequence[Ints]
+    """Units of a PS of each type, P x R."""
+    counts: Ints
+    """Numbers of workers, N."""
+    slots: Floats
+    """Slots that a run takes, P x N."""
+    volumes: Floats
+    """Slots x share of the total capacity, P x N."""
+
+    def units(self, p: int, n: int) -> Floats:
+        """Return the unit-slots of each resource that a run takes, R."""
+        found: Floats = self.slots[p, n] * (self.counts[n] * self.demand + self.partners[p])
+        return found
+
+
+def _choices(bid: Bid, inventory: Inventory) -> Iterator[_Choice]:
+    """Yield the runs with each worker type of which some server has room for a machine."""
     if bid.architecture is Architecture.RING:
-        partners = [(np.zeros(len(shares), dtype=np.int64), 0.0, 0.0)]
+        none = np.zeros(len(inventory.unit_shares), dtype=np.int64)
+        partners = [(none, 0.0, 0.0)]
     else:
         hosted = _hosted(inventory.ps_demand, inventory.ps_shares, bid.ps_time, inventory.ps_room)
         partners = [(demand, share, step) for demand, share, step, _ in hosted]
     workers = list(_hosted(inventory.worker_demand, inventory.worker_shares, bid.worker_time, inventory.worker_room))
     if not partners or not workers:
-        return best
+        return
     ps_shares, ps_steps = (np.array([[one[column]] for one in partners]) for column in (1, 2))  # P x 1
     counts = np.arange(1, min(bid.chunks, max(room for *_, room in workers)) + 1)
     reduced, work = float(bid.reduce_time) * (counts - 1) / counts, bid.work
     for demand, share, step, room in workers:
         count, pace = counts[:room], step + reduced[:room]
-        slots = np.maximum(1.0, np.ceil(work * (pace + ps_steps) / count - SLACK))  # P x N
-        volumes = slots * (count * share + ps_shares)
-        p, n = divmod(int(volumes.argmin()), len(count))
-        if best.volume == 0 or volumes[p, n] < best.volume:
-            units = slots[p, n] * (count[n] * demand + partners[p][0])
-            best = Consumption(float(volumes[p, n]), tuple(units.tolist()))
-    return best
+        slots = np.maximum(1.0, np.ceil(work * (pace + ps_steps) / count - SLACK))
+        yield _Choice(demand, [one[0] for one in partners], count, slots, slots * (count * share + ps_shares))
 
 
 def consumption_of(bid: Bid, ledger: Ledger) -> Consumption:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.batch.consumption import consumption_of
 from scheduling.batch.planner import plan_alone
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
@@ -50,6 +49,12 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         "planned. Without this, such an order has bids rejected until the jobs in it are complete.",
         absent=False,
     )
+    each_kind: bool = parameter(
+        True,
+        "Prices from past bids: a bid counts as an offer for each kind of machine that it could use. Without this it "
+        "counts for the kind of its least consumption alone, and a kind that is nobody's least costs next to nothing.",
+        absent=False,
+    )
 
     name = "completions"
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"
@@ -64,7 +69,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         return self.limited(self._decision(bid, book), book)
 
     def _decision(self, bid: Bid, book: Book) -> Decision:
-        promises, least = self.promises(book), consumption_of(bid, book.ledger)
+        promises = self.promises(book)
         alone, prices = plan_alone(bid, book.ledger), promises.prices.to_json()
         if alone is None:
             return self.impossible(bid, book, prices)
@@ -79,7 +84,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
                 reason,
                 text,
                 slot=book.now,
-                density=least.densities(worth),
+                density=self.offers(bid, book, worth),
                 standalone_value=worth,
                 counter=counter,
                 prices=prices,
@@ -103,7 +108,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
             value=value,
             payment=payment,
             standalone_value=worth,
-            density=consumption_of(bid, promises.book.ledger).densities(worth),
+            density=self.offers(bid, promises.book, worth),
             prices=promises.prices.to_json(),
             moves=promises.moves(found.plan),
             due=promised,

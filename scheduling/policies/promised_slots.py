@@ -1,6 +1,6 @@
 """The common part of policies that promise slots of completion: until then the machines of a job may change."""
 
-from scheduling.batch.consumption import consumption_of
+from scheduling.batch.consumption import consumption_of, offers_for_each_kind
 from scheduling.best_response.divided.terms import DividedTerms
 from scheduling.book.state import Book, Cause
 from scheduling.model.bid import Architecture, Bid
@@ -26,6 +26,8 @@ class PromisedSlots(PostedPricePolicy):
     """Slots in which a job that was stopped holds nothing and does no work."""
     beside: bool = False
     """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
+    each_kind: bool = False
+    """Whether a bid counts as an offer for each kind of machine that it could use."""
     architectures = frozenset(Architecture)
     binding = False
     keeps_slots = True
@@ -38,8 +40,14 @@ class PromisedSlots(PostedPricePolicy):
     def impossible(self, bid: Bid, book: Book, prices: Json) -> Decision:
         """Return the rejection of a bid that even the empty cluster cannot complete; `prices` are those in force."""
         text = f"Even the empty cluster could not complete it before slot {book.ledger.end}."
-        offered = consumption_of(bid, book.ledger).densities(bid.utility.value)
+        offered = self.offers(bid, book, bid.utility.value)
         return Decision.reject(bid.id, Reason.IMPOSSIBLE, text, slot=book.now, density=offered, prices=prices)
+
+    def offers(self, bid: Bid, book: Book, value: float) -> tuple[float, ...]:
+        """Return what a bid offers for a unit-slot of each resource with this value, R numbers, money."""
+        if self.each_kind:
+            return offers_for_each_kind(bid, book.inventory, value)
+        return consumption_of(bid, book.ledger).densities(value)
 
     def promises(self, book: Book) -> Promises:
         """Return the jobs of a book that may be moved, with the posted prices."""

@@ -155,6 +155,15 @@ def test_more_work_is_cheaper_where_its_least_consumption_is_of_a_resource_with_
     assert more.payoff > truth.payoff
 
 
+@pytest.mark.parametrize(("each_kind", "offered"), [(True, (9 / 2, 9 / 3)), (False, (9 / 2, 0.0))])
+def test_a_bid_is_an_offer_for_each_kind_of_machine_that_it_could_use(
+    each_kind: bool, offered: tuple[float, ...]
+) -> None:
+    for book, admitted in ((book_with(TWO_KINDS, slots=8), True), (book_with(TWO_KINDS, slots=1), False)):
+        decision = policy({"each_kind": each_kind}).decide(on_either(4), book.view())
+        assert (decision.admitted, decision.density) == (admitted, offered)
+
+
 ONE_SLOT = job("new", Constant(40.0), work=1)
 LONG = Job(job("long", Constant(9.0), work=6), (gpu(0, 6),), 6, due=8)
 

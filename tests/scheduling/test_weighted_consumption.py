@@ -7,29 +7,34 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.batch.consumption import consumption_price, consumptions, least_consumption
+from scheduling.batch.consumption import (
+    consumption_price,
+    consumptions,
+    least_consumption,
+    offers_for_each_kind,
+)
 from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid
-from scheduling.model.inventory import Inventory
-from tests.draws import fresh_seed
+from scheduling.model.inventory import Inventory, MachineType
+from tests.draws import fresh, fresh_seed
 from tests.scheduling.twins.weighted_cases import random_instance
 
 
-def brute_force(bid: Bid, inventory: Inventory) -> float:
-    """Every type and number of workers, in exact arithmetic."""
+def every_run(bid: Bid, inventory: Inventory) -> list[tuple[Fraction, list[int]]]:
+    """Volume and unit-slots of each type and number of workers, in exact arithmetic."""
     share = [Fraction(1, int(total)) if total else Fraction(0) for total in inventory.capacity.sum(axis=0)]
     pss = [(p.demand, time) for p, time in zip(inventory.parameter_servers, bid.ps_time, strict=True)]
     ring = bid.architecture is Architecture.RING
-    volumes = []
+    runs = []
     for worker, step in zip(inventory.workers, bid.worker_time, strict=True):
         for demand, ps_step in [((0,) * len(share), Fraction(0))] if ring else pss:
             for n in range(1, bid.chunks + 1):
                 pace = step + ps_step + (bid.reduce_time * Fraction(n - 1, n) if ring else 0)
                 slots = max(1, math.ceil(bid.work * pace / n))
-                units = (n * w + p for w, p in zip(worker.demand, demand, strict=True))
-                volumes.append(slots * sum(unit * part for unit, part in zip(units, share, strict=True)))
-    return float(min(volumes))
+                units = [slots * (n * w + p) for w, p in zip(worker.demand, demand, strict=True)]
+                runs.append((sum((unit * part for unit, part in zip(units, share, strict=True)), Fraction(0)), units))
+    return runs
 
 
 @pytest.mark.parametrize("architecture", Architecture)
@@ -42,9 +47,52 @@ def test_it_is_the_least_over_all_types_and_counts(architecture: Architecture) -
         inventory = replace(instance.inventory, capacity=instance.inventory.capacity * 10)
         for bid in instance.bids:
             found = least_consumption(bid, inventory)
-            assert found.volume == pytest.approx(brute_force(bid, inventory)), f"seed {seed}"
+            least = min(volume for volume, _ in every_run(bid, inventory))
+            assert found.volume == pytest.approx(float(least)), f"seed {seed}"
             used = np.array(found.units) / inventory.capacity.sum(axis=0)
             assert found.volume == pytest.approx(float(used.sum())), f"seed {seed}"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_for_each_kind_a_job_offers_what_it_would_for_its_least_run_on_that_kind(architecture: Architecture) -> None:
+    """Resources are kinds of machines here: each of the machines takes a resource of its own, besides those it took."""
+    rng, seed = fresh()
+    for _ in range(20):
+        instance = random_instance(rng, architecture, jobs=2, servers=1)
+        inventory = in_kinds(instance.inventory)
+        for bid in instance.bids:
+            offers, runs = offers_for_each_kind(bid, inventory, 5.0), every_run(bid, inventory)
+            for r, offer in enumerate(offers):
+                using = [run for run in runs if run[1][r] > 0]
+                least = min((volume for volume, _ in using), default=None)
+                able = [5.0 / units[r] for volume, units in using if volume == least] or [0.0]
+                assert any(offer == pytest.approx(one) for one in able), f"seed {seed}"
+
+
+def test_with_one_kind_of_machine_a_job_offers_as_much_as_for_its_least_consumption() -> None:
+    instance = random_instance(np.random.default_rng(5), Architecture.RING)
+    inventory = replace(instance.inventory, workers=instance.inventory.workers[:1])
+    for bid in instance.bids:
+        only = replace(bid, worker_time=bid.worker_time[:1], transfer_time=bid.transfer_time[:1])
+        assert offers_for_each_kind(only, inventory, 5.0) == least_consumption(only, inventory).densities(5.0)
+
+
+def in_kinds(inventory: Inventory) -> Inventory:
+    """Return servers on which each type of machine takes one unit of a resource of its own, too."""
+    types = len(inventory.workers) + len(inventory.parameter_servers)
+
+    def own(machine: MachineType, kind: int) -> MachineType:
+        return replace(machine, demand=(*machine.demand, *(int(kind == k) for k in range(types))))
+
+    return replace(
+        inventory,
+        resources=(*inventory.resources, *(f"kind {k}" for k in range(types))),
+        capacity=np.hstack([inventory.capacity * 10, np.full((len(inventory.capacity), types), 50)]),
+        workers=tuple(own(machine, k) for k, machine in enumerate(inventory.workers)),
+        parameter_servers=tuple(
+            own(machine, k) for k, machine in enumerate(inventory.parameter_servers, start=len(inventory.workers))
+        ),
+    )
 
 
 @pytest.mark.parametrize("architecture", Architecture)
