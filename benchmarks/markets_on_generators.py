@@ -23,12 +23,12 @@ from studies.papers.learned_prices.settings import SETTINGS, Period, Setting, pe
 CONTENDERS: dict[str, tuple[str, Json]] = {
     "dps": ("dps", {}),
     "completions": ("completions", {}),
-    "not beside": ("completions", {"beside": False}),
+    "before": ("completions", {"beside": False, "each_kind": False}),
     "competition": ("competition", {}),
     "weighted_completion": ("weighted_completion", {}),
     "srtf": ("srtf", {}),
 }
-"""Policies by the name of their row; the first one is what others are compared with."""
+"""Policies by the name of their row; others are compared with the first one. *before*: as `completions` was before."""
 LAST_HORIZON = 14
 """Horizons after which a run is ended: a bid stands for ten at most, and no job takes more than one."""
 
