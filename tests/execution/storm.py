@@ -365,6 +365,7 @@ def main(policy: str, faults: int, seed: int, slurm: str = "") -> None:
         storm = Storm(policy, seed, configuration, stack)
         while storm.faults.total() < faults:
             storm.fault()
+        storm.wait("the first step of a program", Progress.objects.exists)
         figures = storm.settle()
         stack.close()
         forks.end_all()
