@@ -1,4 +1,4 @@
-"""Least consumption of a job and the price of consumption, used by the weighted-completion policy."""
+"""Least consumption of a job, what the job offers for it, and the price of consumption."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
