@@ -56,9 +56,11 @@ def table(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
             base = base or [worth for worth, _ in runs]
             ratios = [worth / other for (worth, _), other in zip(runs, base, strict=True)]
             over = interval(ratios)
-            half = "" if over is None or over.half is None else f" +- {over.half:.3f}"
-            mean, admitted = sum(ratios) / len(ratios), sum(count for _, count in runs) / len(runs) / setting.bids
-            yield f"{setting.name:12} {name:20} {mean:6.3f}{half:>9} {min(ratios):6.2f} {admitted:8.0%}"
+            if over is None:
+                raise ValueError("expected at least one seed")
+            half = "" if over.half is None else f" +- {over.half:.3f}"
+            admitted = sum(count for _, count in runs) / len(runs) / setting.bids
+            yield f"{setting.name:12} {name:20} {over.mean:6.3f}{half:>9} {min(ratios):6.2f} {admitted:8.0%}"
 
 
 def drawn(setting: Setting, seed: int) -> Period:

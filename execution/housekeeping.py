@@ -5,7 +5,6 @@ days after it, since another bid may continue it.
 """
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -154,12 +153,9 @@ def _may_run(program: Program) -> bool:
 def _remove(folder: Path) -> None:
     """Delete a directory that a program may have filled; what cannot be deleted stays.
 
-    `rmtree` calls itself and holds a file open for each level, so `rm` deletes what is nested more deeply.
+    `shutil.rmtree` calls itself and holds a file open for each level, so it fails where directories are nested deeply.
     """
-    with suppress(RecursionError):
-        shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, capture_output=True)  # noqa: S603
+    subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, capture_output=True)  # noqa: S603
 
 
 def _paths(folder: Path) -> list[Path]:

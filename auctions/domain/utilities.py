@@ -1,7 +1,6 @@
 """Utilities as bids state them, in seconds: one shape a form, and the core's utility in slots."""
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
-from itertools import pairwise
 from typing import Any, Final
 
 from rest_framework.exceptions import ValidationError
@@ -119,14 +118,6 @@ class PiecewiseLinear(_Utility):
         help_text=f"Pairs of {SECONDS_AFTER_ARRIVAL}, which rise, and the fraction of the value then, from 1 to 0,"
         " which does not rise.",
     )
-
-    def validate(self, attrs: Any) -> Any:
-        """Check that the times rise, in the unit of the body, and then all other rules."""
-        for i, ((before, _), (elapsed, _)) in enumerate(pairwise(attrs["points"]), start=1):
-            if elapsed <= before:
-                problem = f"expected more than {before:g}, got {elapsed:g}"
-                raise refused(InvalidField(f"points[{i}][0]", problem))
-        return super().validate(attrs)
 
 
 UTILITIES: Final[dict[str, type[Schema]]] = {

@@ -291,7 +291,7 @@ class PiecewiseLinear(_Form):
                 )
             )
             if i and points[i][0] <= points[i - 1][0]:
-                raise InvalidField(f"{where}[0]", f"expected more than {points[i - 1][0]:g}, got {points[i][0]:g}")
+                raise InvalidField(f"{where}[0]", "expected times that rise, got one that does not")
         _check_falling("points", tuple(fraction for _, fraction in points))
         object.__setattr__(self, "points", tuple(points))
 

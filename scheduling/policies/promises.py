@@ -232,7 +232,9 @@ class Promises:
         """Return a plan that keeps every promise and the bid's, and stops few jobs; None if none was found."""
         later = sum(due(job) > promised for job in self.running)
         counts = sorted({min(count, later) for count in (*STOPS, later)})
-        plans = (self.plan(bid, promised, stops=count) for count in (*counts, *([BESIDE] if self.beside else [])))
+        if self.beside:
+            counts.append(BESIDE)
+        plans = (self.plan(bid, promised, stops=count) for count in counts)
         return next((plan for plan in plans if plan is not None), None)
 
     def plan(self, bid: Bid, promised: int, *, stops: int) -> Placed | None:

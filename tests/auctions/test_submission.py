@@ -114,13 +114,19 @@ def test_a_wrong_field_is_named_and_nothing_stored(
 @pytest.mark.parametrize(
     ("points", "problem"),
     [
-        ([[250, 1], [250, 0.5]], "utility.points[1][0]: expected more than 250, got 250"),
-        ([[250, 1], [30, 0.5]], "utility.points[1][0]: expected more than 250, got 30"),
+        (
+            [[250, 1], [250, 0.5]],
+            "utility.points[1][0]: expected times that rise, got one that does not",
+        ),
+        (
+            [[250, 1], [30, 0.5]],
+            "utility.points[1][0]: expected times that rise, got one that does not",
+        ),
         ([[n, 1] for n in range(1001)], "utility.points: expected 1 to 1000 entries, got 1001"),
         ([[n, 2] for n in range(1001)], "utility.points: expected 1 to 1000 entries, got 1001"),
     ],
 )
-def test_points_that_do_not_rise_are_named_in_seconds_and_too_many_are_not_looked_at(
+def test_points_that_do_not_rise_are_named_without_a_unit_and_too_many_are_not_looked_at(
     market: Market, alice: User, points: list[list[float]], problem: str
 ) -> None:
     utility = {"form": "piecewise_linear", "value": 1, "points": points}

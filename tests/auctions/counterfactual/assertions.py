@@ -97,6 +97,6 @@ def assert_every_bid_is_accounted_for(market: Market, *names: str) -> None:
             found = compare(record, make_policy(name, {}))
             assert found.recorded.submitted == found.other.submitted == record.submitted
             for row in found.rows:
-                is_withdrawn = [side.state == BidState.WITHDRAWN for side in row.sides]
-                assert is_withdrawn in ([True, True], [False, False]) or (is_withdrawn[0] and row.other.admitted), row
+                recorded, other = (side.state == BidState.WITHDRAWN for side in row.sides)
+                assert other == (recorded and not row.other.admitted), row
             assert found.recorded.undecided == found.other.undecided
