@@ -1,6 +1,7 @@
 """Parameters of policies: dataclass fields with a help text, limits and validation."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, field, fields
 from functools import partial
 from typing import Any
@@ -44,6 +45,33 @@ def parameters_to_json(policy: Any) -> Json:
     """Return every parameter by name, as plain JSON values."""
     values = {name: getattr(policy, one.name) for name, one in parameters_of(policy).items()}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def read_pairs(option: str, pairs: Sequence[str]) -> Json:
+    """Read parameters from a command line, each `NAME=VALUE`; a value is JSON, else a string.
+
+    Raises
+    ------
+    InvalidField
+        If a pair has no equals sign, or a name comes twice; `option` is the field.
+
+    Examples
+    --------
+    >>> read_pairs("--set", ["price=fluid", "refit_every=32"])
+    {'price': 'fluid', 'refit_every': 32}
+    """
+    read: Json = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise InvalidField(option, f"expected NAME=VALUE, got {pair!r}")
+        if name in read:
+            raise InvalidField(option, f"expected each name once, got {name} twice")
+        try:
+            read[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            read[name] = text
+    return read
 
 
 def _checked(name: str, one: "Field[Any]", value: object) -> object:

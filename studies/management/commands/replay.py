@@ -1,6 +1,5 @@
 """`manage.py replay`: a public trace under a policy."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from cluster.traces.records import Machine, Quota, Record, StepTime, Throughput,
 from scheduling import kernels
 from scheduling.model.decision import canonical
 from scheduling.model.errors import SchedulingError
-from scheduling.model.types import Json
+from scheduling.model.parameters import read_pairs
 from scheduling.model.validation import check_integer
 from scheduling.registry import POLICIES, make_policy
 from studies.experiments.traced import source_on
@@ -80,7 +79,7 @@ class Command(BaseCommand):
 
     def _report(self, options: dict[str, Any]) -> Report:
         trace = self._read(options["trace"], TraceJob)
-        policy = make_policy(options["policy"], _parameters(options["set"]))
+        policy = make_policy(options["policy"], read_pairs("--set", options["set"]))
         source = self._source(options)
         source.check(trace.rows)
         seed = check_integer("--seed", options["seed"], low=0, high=LARGEST_SEED)
@@ -138,19 +137,3 @@ class Command(BaseCommand):
             filled = BAR * done // total
             bar = f"\r[{'#' * filled}{'.' * (BAR - filled)}] {percent:3d} % of {total} jobs"
             self.stderr.write(bar, ending="\n" if done == total else "")
-
-
-def _parameters(pairs: list[str]) -> Json:
-    """Parse `NAME=VALUE`; a value is JSON, else a string."""
-    parameters: Json = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise CommandError(f"--set: expected NAME=VALUE, got {pair!r}", returncode=2)
-        if name in parameters:
-            raise CommandError(f"--set: expected each name once, got {name} twice", returncode=2)
-        try:
-            parameters[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            parameters[name] = text
-    return parameters
