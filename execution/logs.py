@@ -1,5 +1,6 @@
 """The output of processes, for readers: parts of a log in whole lines, and the lines that contain a text."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ LONGEST_FOUND: Final = 1_000
 """Characters of a line that was found; of a longer one those around the text are returned."""
 BEFORE_TEXT: Final = 200
 """Characters before the text that are returned of such a line."""
+CONTINUED: Final = bytes(range(0x80, 0xC0))
+"""Bytes of a character in UTF-8 after its first one."""
 
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-"""Sequences by which programs colour a terminal. None is longer than a line: one that does not end hides no others."""
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|\][^\x07\x1b\n\r]*(?:\x07|\x1b\\)?|[@-Z\\^_]|\Z)")
+"""Sequences by which programs colour a terminal; of the last one the rest may follow. None is longer than a version of
+a line: one that does not end hides no others."""
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that are not shown, or that turn the direction of a line."""
 
@@ -37,6 +41,8 @@ class Part:
     """Offset of the first byte that is kept."""
     size: int
     """Offset of the end of all output."""
+    unfinished: str = ""
+    """Last version of the line that begins at `end`, if it may still change: a progress bar, for example."""
 
 
 def part_from(logs: Logs, key: str, offset: int, *, is_over: bool) -> Part:
@@ -44,22 +50,43 @@ def part_from(logs: Logs, key: str, offset: int, *, is_over: bool) -> Part:
     first, size = logs.log_size(key)
     begin = min(max(first, offset), size)
     data = logs.log(key, begin, BLOCK)
-    if not is_over or begin + len(data) < size:
-        last = data.rfind(b"\n") + 1
-        data = data[:last] if last or len(data) < BLOCK else data
-    return Part(shown(data), begin, begin + len(data), first, size)
+    if is_over and begin + len(data) >= size:
+        return Part(shown(data), begin, begin + len(data), first, size)
+    return _split(data, begin, first, size)
 
 
 def part_before(logs: Logs, key: str, until: int | None) -> Part:
-    """Return the lines before byte `until`; None for the newest."""
+    """Return the lines before byte `until`; None for the newest, of which the last one may be unfinished."""
     first, size = logs.log_size(key)
     end = size if until is None else min(max(first, until), size)
     begin = max(first, end - BLOCK)
     data = logs.log(key, begin, end - begin)
     if begin > first:  # it begins within a line, which is shown from there if it is the only one
-        cut = data.find(b"\n", 0, len(data) - 1) + 1
+        cut = data.find(b"\n", 0, len(data) - 1) + 1 or 3 - len(data[:3].lstrip(CONTINUED))
         begin, data = begin + cut, data[cut:]
+    if until is None:
+        return _split(data, begin, first, size)
     return Part(shown(data), begin, begin + len(data), first, size)
+
+
+def _split(data: bytes, begin: int, first: int, size: int) -> Part:
+    """Return output as whole lines and the unfinished one behind them; a line that fills a block is taken as whole."""
+    whole = data.rfind(b"\n") + 1
+    end = whole + _replaced(data[whole:])
+    characters = codecs.utf_8_decode(data, "replace", False)[1]  # all but the bytes of one that is not all there
+    if end == 0 and len(data) >= BLOCK:
+        return Part(shown(data[:characters]), begin, begin + characters, first, size)
+    return Part(shown(data[:whole]), begin, begin + end, first, size, shown(data[end:characters]))
+
+
+def _replaced(line: bytes) -> int:
+    """Return how many bytes of a line are versions of it that were written over, so that `shown` leaves them out."""
+    end = len(line)
+    while (at := line.rfind(b"\r", 0, end)) >= 0:
+        if _ESCAPES.sub("", line[at + 1 : end].decode("utf-8", "replace")):
+            return at + 1
+        end = at
+    return 0
 
 
 def blocks(logs: Logs, key: str) -> Iterator[bytes]:
@@ -102,6 +129,7 @@ def _texts(logs: Logs, key: str) -> Iterator[str]:
         whole, end, rest = (rest + data).rpartition(b"\n")
         if end:
             yield shown(whole)
+        rest = rest[_replaced(rest) :]
         if len(rest) > LONGEST_LINE:
             yield shown(rest)
             rest = b""

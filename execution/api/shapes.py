@@ -120,9 +120,15 @@ class TrainingProgressOut(Answer):
 class LogOut(Answer):
     text = string("Whole lines of output, without colours; empty if there are none from `offset` on.", blank=True)
     begin = fields.number("Offset of the first byte of `text`, in bytes of all output.")
-    end = fields.number("Offset behind its last byte: go on from here.")
+    end = fields.number(
+        "Offset behind its last byte, and behind versions of a line that were written over: go on here."
+    )
     first = fields.number("Offset of the first byte that is kept; older output was removed.")
     size = fields.number("Bytes of all output so far.")
+    unfinished = string(
+        "The line that begins at `end` and may still change, such as a progress bar; empty if there is none.",
+        blank=True,
+    )
     is_over = serializers.BooleanField(help_text="Whether the process has ended, so that no more output follows.")
 
 

@@ -1,5 +1,7 @@
 """The event stream of a log: it sends whole lines as they are written, each part with the offset behind it as its id.
 
+A part also has the unfinished last line as it stands. It is sent again when that line changes, as a progress bar does.
+
 A stream reads files only. Who may read them is checked once, when it is opened. It ends after a minute, and its reader
 opens it again from the offset that it saw last.
 """
@@ -16,14 +18,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from execution.engines.base import EngineError
 from execution.engines.files import Logs
-from execution.logs import Part, part_from
+from execution.logs import BLOCK, Part, part_from
 from execution.models import ProcessState
 from frontend.views.events import BEAT_S, response_of
 from frontend.views.trainings import logs_of, offset_of, process_of
 from web import shutdown
 
 EVERY_S: Final = 1.0
-"""Seconds between two looks at a log that has not grown."""
+"""Seconds between two looks at a log of which all was sent."""
 LIFE_S: Final = 60.0
 """A stream ends after this time and is opened again: for so long a reader follows who has logged out, left the team or
 lost the account. The stream of a market lives longer, as it says only when something happened."""
@@ -49,7 +51,7 @@ async def events(request: HttpRequest, name: str, number: int, key: str) -> Http
 
 
 async def stream(logs: Logs, key: str, offset: int, *, over: bool) -> AsyncGenerator[str]:
-    """Yield server-sent events: lines from byte `offset` on, and `over` when no more follow.
+    """Yield server-sent events: lines from byte `offset` on, the unfinished one, and `over` when no more follow.
 
     Parameters
     ----------
@@ -63,15 +65,16 @@ async def stream(logs: Logs, key: str, offset: int, *, over: bool) -> AsyncGener
         Whether the process is known to have ended.
     """
     loop = asyncio.get_running_loop()
-    ends, beat = loop.time() + LIFE_S, loop.time() + BEAT_S
+    ends, beat, unfinished = loop.time() + LIFE_S, loop.time() + BEAT_S, ""
     yield "retry: 2000\n\n"
     while loop.time() < ends and not shutdown.begun.is_set():
         part, over = await loop.run_in_executor(_reader, _read, logs, key, offset, over)
-        if part is not None and part.end != offset:
-            offset, beat = part.end, loop.time() + BEAT_S
+        if part is not None and (part.end, part.unfinished) != (offset, unfinished):
+            offset, unfinished, beat = part.end, part.unfinished, loop.time() + BEAT_S
             yield f"id: {part.end}\ndata: {json.dumps(vars(part))}\n\n"
-            continue
-        if over:
+            if over or part.size - part.end >= BLOCK:  # more is there by now
+                continue
+        elif over:
             yield "event: over\ndata: {}\n\n"
             return
         if loop.time() >= beat:

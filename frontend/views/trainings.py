@@ -85,13 +85,13 @@ def log_page(request: HttpRequest, name: str, number: int, key: str) -> HttpResp
     word, until = request.GET.get("search", "")[:LONGEST_SEARCH], offset_of(request, "until")
     only = bool(word) and "only" in request.GET
     shown = logs.part_before(logs_of(market), key, until)
-    lines, more = logs.found(logs_of(market), key, word) if only else (shown.text.split("\n"), False)
+    text = shown.text + shown.unfinished
+    lines, more = logs.found(logs_of(market), key, word) if only else (text.split("\n"), False)
     context = {
         "market": market,
         "bid": bid,
         "process": process,
         "part": shown,
-        "text": shown.text if not word else "",
         "lines": [_pieces(line, word) for line in lines] if word else [],
         "word": word,
         "only": only,

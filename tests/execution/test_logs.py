@@ -68,3 +68,84 @@ def test_of_a_long_line_that_is_found_the_part_around_the_text_is_returned(folde
 def test_a_long_line_is_returned_from_its_begin_if_the_text_is_found_only_in_another_spelling(folder: Path) -> None:
     read = logs_with(folder, ("x" * 2_000 + "Maße").encode())
     assert logs.found(read, KEY, "MASSE") == ([f"{'x' * logs.LONGEST_FOUND}…"], False)
+
+
+BARS = (
+    b"".join(b"\r%3d%% |" % n + "█".encode() * (n // 10) + b"|" for n in range(101)) + b"\ndone\n",
+    b"".join(b"%d of 9\r" % n for n in range(10)) + b"\nnext",  # the carriage return comes last
+    b"one\r\ntwo\r\r\n\r\nthree",
+    b"\x1b[32m1%\x1b[0m\r\x1b[K2%\r\x1b[K\nlast",  # erased, and written again
+    b"a\r" * 3_000 + b"\r" * 3_000 + b"\n\r\r\r",
+    b"\xff\xfe\r\xe2\x96\r\xe2\x96\x88\r\n\x1b]0;title\r50%\r60%\n",
+    "ä\rß\r€\r😀\rx".encode(),
+)
+"""Output with carriage returns. No line is longer than a part."""
+
+
+def followed(read: Logs, folder: Path, output: bytes, step: int) -> str:
+    """What a page shows that follows output that grows by `step` bytes, and the process ends."""
+    offset, finished = 0, ""
+    for at in range(step, len(output) + step, step):
+        logs_with(folder, output[:at])
+        part = logs.part_from(read, KEY, offset, is_over=False)
+        assert part.begin == offset
+        offset, finished = part.end, finished + part.text
+        on_terminal = logs.shown(output[:at])
+        if on_terminal[-1:] != "\N{REPLACEMENT CHARACTER}":  # the rest of a character or a sequence follows
+            assert finished + part.unfinished == on_terminal
+    return finished + logs.part_from(read, KEY, offset, is_over=True).text
+
+
+@pytest.mark.parametrize("output", BARS)
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
+def test_a_bar_that_grows_is_shown_as_a_terminal_shows_it(folder: Path, output: bytes, step: int) -> None:
+    if step == 1:
+        output = output[-500:]
+    assert followed(logs_with(folder, b""), folder, output, step) == logs.shown(output)
+
+
+def test_of_a_bar_the_newest_page_and_the_parts_that_follow_have_the_last_version_once(folder: Path) -> None:
+    read = logs_with(folder, b"begin\n" + b"\r 10%" * 30_000)
+    newest = logs.part_before(read, KEY, None)
+    assert (newest.text, newest.unfinished, newest.end, newest.size) == ("", " 10%", 150_002, 150_006)
+    logs_with(folder, b"begin\n" + b"\r 10%" * 30_000 + b"\r100%\nend\n")
+    part = logs.part_from(read, KEY, newest.end, is_over=False)
+    assert (part.text, part.unfinished, part.end) == ("100%\nend\n", "", part.size)
+
+
+def test_a_bar_longer_than_a_part_is_read_in_parts_whose_text_is_the_line_at_its_end(folder: Path) -> None:
+    read = logs_with(folder, b"begin\n" + "\r99% █".encode() * 40_000 + b"\r\nend\n")
+    parts, offset = list[logs.Part](), 0
+    while not parts or offset < parts[-1].size:
+        parts.append(logs.part_from(read, KEY, offset, is_over=False))
+        assert offset < parts[-1].end <= offset + logs.BLOCK
+        offset = parts[-1].end
+    assert "".join(part.text for part in parts) == "begin\n99% █\nend\n"
+    assert logs.found(read, KEY, "99") == (["99% █"], False)
+    assert b"".join(logs.blocks(read, KEY)).count(b"\r") == 40_001, "what is downloaded is what was written"
+
+
+def test_carriage_returns_alone_end_no_reading_and_take_no_long_time(folder: Path) -> None:
+    read = logs_with(folder, b"\r" * (3 * logs.BLOCK))
+    offset = 0
+    for _ in range(3):
+        part = logs.part_from(read, KEY, offset, is_over=False)
+        assert (part.text, part.unfinished, part.end) == ("", "", offset + logs.BLOCK)
+        offset = part.end
+    assert logs.part_before(read, KEY, None).unfinished == ""
+    assert logs.found(read, KEY, "x") == ([], False)
+
+
+def test_no_character_is_cut_where_a_part_of_a_long_line_ends(folder: Path) -> None:
+    text = "x" + "€" * logs.BLOCK
+    read, offset, texts = logs_with(folder, text.encode()), 0, list[str]()
+    while offset < len(text.encode()):
+        part = logs.part_from(read, KEY, offset, is_over=True)
+        offset, texts = part.end, [*texts, part.text]
+    assert "".join(texts) == text
+    texts, until = [], None
+    while until != 0:
+        part = logs.part_before(read, KEY, until)
+        texts.insert(0, part.text + part.unfinished)
+        until = part.begin
+    assert "".join(texts) == text

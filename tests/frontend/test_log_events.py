@@ -14,13 +14,14 @@ from django.test import AsyncRequestFactory, Client
 from accounts.models import Role
 from accounts.teams import add_member, create_team, remove_member
 from auctions.models import Bid, Market
+from execution import logs
 from execution.engines.files import Logs
 from execution.places import engine_root
 from frontend.views import events, log_events
 from tests.auctions.worlds import make_operator, make_user, submit
 from tests.execution.rows import KEY, make_training
 
-KEYS = ("text", "begin", "end", "first", "size")
+KEYS = ("text", "begin", "end", "first", "size", "unfinished")
 
 
 @pytest.fixture
@@ -78,6 +79,29 @@ def test_lines_are_sent_once_they_are_whole_and_the_last_one_when_the_process_ha
     assert heard[-1].startswith("event: over")
 
 
+def test_a_progress_bar_is_sent_as_it_grows_and_once_more_as_a_line_when_it_ends(folder: Path) -> None:
+    write(folder, "begin\n\r 10%")
+
+    def more(heard: int) -> None:
+        if heard == 2:
+            write(folder, "\r 11% <b>")
+        if heard == 3:
+            write(folder, "\r100%\n")
+            (folder / "exit.json").write_text("{}")
+
+    heard = listen(folder, more=more)
+    assert parts(heard) == [(7, "begin\n"), (12, ""), (26, "100%\n")]
+    assert [json.loads(said.split("data: ")[1])["unfinished"] for said in heard[1:-1]] == [" 10%", " 11% <b>", ""]
+
+
+def test_a_bar_that_never_rests_is_read_once_in_a_while(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_events, "EVERY_S", 0.1)
+    monkeypatch.setattr(log_events, "LIFE_S", 0.35)
+    write(folder, "\r" * 3 * logs.BLOCK)  # what is there is sent at once
+    heard = listen(folder, more=lambda heard: write(folder, f"\r{heard}%"))
+    assert len(parts(heard)) <= 3 + 4
+
+
 def test_it_resumes_from_the_offset_that_was_seen_last(folder: Path) -> None:
     write(folder, "one\ntwo\n")
     assert parts(listen(folder, 4, over=True)) == [(8, "two\n")]
@@ -116,7 +140,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, who: User | AnonymousUser, address: 
     """The response, and the offset from which its stream would begin."""
     begun: list[int] = []
 
-    async def nothing(logs: Logs, key: str, offset: int, *, over: bool) -> AsyncIterator[str]:
+    async def nothing(read: Logs, key: str, offset: int, *, over: bool) -> AsyncIterator[str]:
         begun.append(offset)
         yield f"{key} {over}"
 

@@ -1,19 +1,22 @@
 // Follows the log of a process: shows what was written since, from an event stream or, without one, by asking.
+// The last line is apart while it is not finished: a progress bar replaces it again and again.
 addEventListener("DOMContentLoaded", () => {
   const LONGEST = 1_000_000, EVERY_MS = 2000;
   const GONE_MS = 5000; // the stream ends every minute, and is open again after 2 s
   const log = document.getElementById("log"), button = document.getElementById("follow");
   if (!button) return;
   const status = document.getElementById("following");
+  const finished = document.getElementById("finished"), unfinished = document.getElementById("unfinished");
   let offset = Number(log.dataset.end), follows = true, source = null, asks = false;
 
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
 
   function show(part) {
-    if (part.text) {
+    if (part.text || part.unfinished !== unfinished.textContent) {
       const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
-      log.append(part.text);
-      if (log.textContent.length > LONGEST) log.textContent = log.textContent.slice(-LONGEST / 2);
+      finished.append(part.text);
+      if (finished.textContent.length > LONGEST) finished.textContent = finished.textContent.slice(-LONGEST / 2);
+      unfinished.textContent = part.unfinished;
       if (atEnd) log.scrollTop = log.scrollHeight;
     }
     offset = part.end;
