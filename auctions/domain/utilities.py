@@ -3,15 +3,15 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Any, Final
 
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from cluster.models import LARGEST_SECONDS
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
 from scheduling.model.utility import MOST_POINTS, utility_from_json
-from scheduling.model.validation import LARGEST_MONEY, check_number
-from web.fields import Choice, Number, Rows, problem_of
-from web.schema import Schema, refused
+from scheduling.model.validation import LARGEST_MONEY
+from web.fields import MOST_WRONG_ENTRIES, Choice, Number, Rows, problem_of
+from web.schema import Schema
 
 SMALLEST_ZERO_S: Final = 0.001
 """Smallest `zero_at_s`, seconds. The value is divided by it, so it must not be close to 0."""
@@ -52,12 +52,17 @@ class _Utility(Schema):
         try:
             utility_from_json(core_utility(attrs, slot_s))
         except InvalidField as error:
-            _, _, field = error.field.partition(".")
-            problem = error.problem
-            if isinstance(error, OutOfRange):  # the core's message is in its own units, which the user did not enter
-                problem = f"expected a value that fits the other fields and slots of {slot_s} s, got another one"
-            raise refused(InvalidField(CORE_NAMES.get(field, field), problem)) from None
+            wrong = (error, *error.also)[:MOST_WRONG_ENTRIES]
+            raise ValidationError(dict(self._named(one, slot_s) for one in wrong)) from None
         return attrs
+
+    def _named(self, error: InvalidField, slot_s: int) -> tuple[str, list[ErrorDetail]]:
+        """Return the field as a body names it, and its problem."""
+        _, _, field = error.field.partition(".")
+        problem = error.problem
+        if isinstance(error, OutOfRange):  # the core's message is in its own units, which the user did not enter
+            problem = f"expected a value that fits the other fields and slots of {slot_s} s, got another one"
+        return CORE_NAMES.get(field, field), [problem_of(InvalidField(field, problem))]
 
 
 class Constant(_Utility):
@@ -90,22 +95,27 @@ class Sigmoid(_Utility):
     midpoint_s = Number(0, LARGEST_SECONDS, help_text=f"When half the value is gone, {SECONDS_AFTER_ARRIVAL}.")
 
 
+FRACTION: Final = Number(0, 1)
+"""The second number of a point."""
+
+
 class Point(Rows):
     """Seconds after arrival, and the fraction of the value that is left then."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(Number(0, LARGEST_SECONDS), least=2, most=2, **more)
 
-    def to_internal_value(self, data: Any) -> list[float]:
-        """The two numbers; raises ValidationError that names a wrong one."""
-        elapsed, fraction = super().to_internal_value(data)
-        return [elapsed, self._fraction(fraction)]
-
-    def _fraction(self, fraction: float) -> float:
-        try:
-            return check_number("", fraction, high=1.0)
-        except InvalidField as error:
-            raise ValidationError({1: [problem_of(error)]}) from None  # type: ignore[dict-item]
+    def _checked_entries(self, data: list[Any]) -> list[Any]:
+        """The two numbers; raises ValidationError that names each wrong one."""
+        checked, wrong = [], dict[Any, Any]()
+        for i, (number, entry) in enumerate(zip((self.child, FRACTION), data, strict=True)):
+            try:
+                checked.append(number.run_validation(entry))
+            except ValidationError as error:
+                wrong[i] = error.detail
+        if wrong:
+            raise ValidationError(wrong)
+        return checked
 
 
 class PiecewiseLinear(_Utility):

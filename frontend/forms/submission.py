@@ -284,6 +284,8 @@ class BidForm(PageForm):
             field, problem = one.field, _in_typed_unit(one)
             whole = field.partition("[")[0]
             name = "points" if whole == "utility.points" else FIELD_OF.get(whole, whole.partition(".")[0])
+            if name == "points" and field != whole:
+                problem = f"Point {int(field[len(whole) + 1 :].partition(']')[0]) + 1}: {problem}"
             if name in self.fields:
                 self.add_error(name, problem)
             else:

@@ -21,6 +21,12 @@ class InvalidField(SchedulingError):
         """Return the same error under the name that the field has in the enclosing document."""
         return InvalidField(field, self.problem)
 
+    def inside(self, where: str) -> "InvalidField":
+        """Return the same error, and those beside it, under the names that the fields have in a document around."""
+        found = self.at(f"{where}.{self.field}")
+        found.also = tuple(one.inside(where) for one in self.also)
+        return found
+
 
 def refuse_all(wrong: Sequence[InvalidField]) -> None:
     """Raise one error that names all of these wrong fields, if there are any."""

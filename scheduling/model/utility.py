@@ -1,6 +1,7 @@
 """Utilities: the value of a job as a function of the slots between its arrival and its completion."""
 
 import math
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Floats, Json
 from scheduling.model.validation import LARGEST_INTEGER, LARGEST_MONEY, check_list, check_number, check_object, shown
 
@@ -290,9 +291,7 @@ class PiecewiseLinear(_Form):
                     check_number(f"{where}[1]", fraction, high=1.0),
                 )
             )
-            if i and points[i][0] <= points[i - 1][0]:
-                raise InvalidField(f"{where}[0]", "expected times that rise, got one that does not")
-        _check_falling("points", tuple(fraction for _, fraction in points))
+        refuse_all(list(_out_of_order(points)))
         object.__setattr__(self, "points", tuple(points))
 
     def at(self, elapsed: int) -> float:
@@ -325,10 +324,22 @@ class PiecewiseLinear(_Form):
         return {"type": self.form, "value": self.value, "points": [list(point) for point in self.points]}
 
 
+def _out_of_order(points: Sequence[tuple[float, float]]) -> Iterator[InvalidField]:
+    for i, ((elapsed, before), (later, after)) in enumerate(pairwise(points), start=1):
+        if later <= elapsed:
+            yield InvalidField(f"points[{i}][0]", "expected times that rise, got one that does not")
+        if after > before:
+            yield InvalidField(f"points[{i}][1]", _risen(before, after))
+
+
+def _risen(before: float, after: float) -> str:
+    return f"expected at most {before:g}, the value before, got {after:g}"
+
+
 def _check_falling(field: str, numbers: tuple[float, ...]) -> None:
     for i, (before, after) in enumerate(pairwise(numbers)):
         if after > before:
-            raise InvalidField(f"{field}[{i + 1}]", f"expected at most {before:g}, the value before, got {after:g}")
+            raise InvalidField(f"{field}[{i + 1}]", _risen(before, after))
 
 
 FORMS: dict[str, type[Any]] = {
@@ -368,5 +379,5 @@ def utility_from_json(document: Json, where: str = "utility") -> Utility:
     try:
         utility: Utility = form(**{name: document[name] for name in names})
     except InvalidField as error:
-        raise error.at(f"{where}.{error.field}") from None
+        raise error.inside(where) from None
     return utility

@@ -92,7 +92,10 @@ def test_a_cluster_without_a_market_takes_no_bids(alice: User) -> None:
         ({"utility": {"form": "step", "value": 1}}, "utility.deadline_s"),
         ({"utility": {"form": "linear", "value": 1, "zero_at_s": 0}}, "utility.zero_at_s"),
         ({"utility": {"form": "linear", "value": 1e12, "zero_at_s": 1e-9}}, "utility.zero_at_s"),
-        ({"utility": {"form": "piecewise_linear", "value": 1, "points": [[0, 0.5], [10, 0.9]]}}, "utility.points[1]"),
+        (
+            {"utility": {"form": "piecewise_linear", "value": 1, "points": [[0, 0.5], [10, 0.9]]}},
+            "utility.points[1][1]",
+        ),
         (
             {"utility": {"form": "sigmoid", "value": 1, "steepness_per_s": -1, "midpoint_s": 5}},
             "utility.steepness_per_s",
@@ -109,6 +112,45 @@ def test_a_wrong_field_is_named_and_nothing_stored(
     with pytest.raises(InvalidField):
         quote(market=market, body=body() | changes)
     assert (Bid.objects.count(), Event.objects.count()) == (0, events)
+
+
+@pytest.mark.parametrize(
+    ("points", "wrong"),
+    [
+        (
+            [[100, 1], [50, 0.5], [60, 0.7], [60, 0.6]],
+            {
+                "points[1][0]": "expected times that rise, got one that does not",
+                "points[2][1]": "expected at most 0.5, the value before, got 0.7",
+                "points[3][0]": "expected times that rise, got one that does not",
+            },
+        ),
+        (
+            [[-1, 1], [2, -1], [3, 2e9], [4, True], ["5", None]],
+            {
+                "points[0][0]": "expected 0 to 1,000,000,000, got -1",
+                "points[1][1]": "expected 0 to 1, got -1",
+                "points[2][1]": "expected 0 to 1, got 2000000000.0",
+                "points[3][1]": "expected a number, got true",
+                "points[4][0]": "expected a number, got the string '5'",
+                "points[4][1]": "expected a value, got null",
+            },
+        ),
+        (
+            [[1000 - n, 1] for n in range(1000)],
+            {f"points[{n}][0]": "expected times that rise, got one that does not" for n in range(1, 51)},
+        ),
+    ],
+)
+def test_each_wrong_number_of_points_is_named_up_to_fifty(
+    market: Market, alice: User, points: list[list[Any]], wrong: dict[str, str]
+) -> None:
+    utility = {"form": "piecewise_linear", "value": 1, "points": points}
+    with pytest.raises(InvalidField) as error:
+        submit_bid(cluster=market.cluster, owner=alice, body=body(utility=utility))
+    named = {one.field: one.problem for one in (error.value, *error.value.also)}
+    assert named == {f"utility.{field}": problem for field, problem in wrong.items()}
+    assert not Bid.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_hours_become_seconds_and_come_back(
         ({"form": "step", "deadline_h": "1e11"}, "deadline_h", "Expected at most 277,777 hours."),
         ({"form": "linear", "zero_at_h": "0"}, "zero_at_h", "Expected at least 2.78e-07 hours."),
         ({"form": "sigmoid", "midpoint_h": "1", "steepness_per_h": "1e20"}, "steepness_per_h", "per hour."),
-        ({"form": "piecewise_linear", "points": "0 1\n1e9 0"}, "points", "Expected at most 277,777 hours."),
+        ({"form": "piecewise_linear", "points": "0 1\n1e9 0"}, "points", "Point 2: Expected at most 277,777 hours."),
         ({"start_after_h": "1e11"}, "start_after_h", "Expected at most 277,777 hours."),
         ({"value": "1e308"}, "value", "expected 0 to 1,000,000,000,000, got 1e+308"),
     ],

@@ -99,7 +99,7 @@ def test_its_document_reads_back_the_same(document: Json) -> None:
         ({"type": "table", "values": [1, 2]}, "utility.values[1]"),
         ({"type": "inverse", "a": 1e9, "work": 1e9, "T": 9}, "utility.a"),
         ({"type": "piecewise_linear", "value": 1, "points": [[0, 1], [0, 0]]}, "utility.points[1][0]"),
-        ({"type": "piecewise_linear", "value": 1, "points": [[0, 0.5], [1, 0.6]]}, "utility.points[1]"),
+        ({"type": "piecewise_linear", "value": 1, "points": [[0, 0.5], [1, 0.6]]}, "utility.points[1][1]"),
         ({"type": "piecewise_linear", "value": 1, "points": [[0, 1.5]]}, "utility.points[0][1]"),
         ({"type": "piecewise_linear", "value": 1, "points": [[0]]}, "utility.points[0]"),
     ],
