@@ -86,7 +86,7 @@ class Bids(ApiView):
     def get(self, request: Request, cluster: str) -> Response:
         """Your bids and those of your team, or all of them for an operator, newest first."""
         market = market_named(cluster)
-        bids = visibility.bids(market, user_of(request)).select_related("owner")
+        bids = visibility.bids(market, user_of(request)).select_related("owner").defer(*visibility.STATED)
         return page_of(self, request, filtered(request, bids, market), BidPage, by="-sequence", cluster=market.cluster)
 
     @describe(

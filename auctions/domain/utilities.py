@@ -8,7 +8,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 from cluster.models import LARGEST_SECONDS
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
-from scheduling.model.utility import MOST_POINTS, utility_from_json
+from scheduling.model.utility import MOST_POINTS, are_points, utility_from_json
 from scheduling.model.validation import LARGEST_MONEY
 from web.fields import MOST_WRONG_ENTRIES, Choice, Number, Rows, problem_of
 from web.schema import Schema
@@ -118,10 +118,19 @@ class Point(Rows):
         return checked
 
 
+class Points(Rows):
+    """Points that are checked at once, and one by one only to name the wrong ones: a bid may state 1,000 of them."""
+
+    def _checked_entries(self, data: list[Any]) -> list[Any]:
+        if are_points(data, latest=LARGEST_SECONDS):
+            return [[float(elapsed), float(fraction)] for elapsed, fraction in data]
+        return super()._checked_entries(data)
+
+
 class PiecewiseLinear(_Utility):
     form = _form("piecewise_linear")
     value = _value()
-    points = Rows(
+    points = Points(
         Point(),
         least=1,
         most=MOST_POINTS,

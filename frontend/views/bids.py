@@ -45,7 +45,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
     sees_all = operates(viewer, market.cluster)
     mine = sees_all and "mine" in request.GET
-    found = everything.order_by("-sequence")
+    found = everything.order_by("-sequence").defer(*visibility.STATED)
     if state in BidState.values:
         found = found.filter(state=state)
     if state == IN_LINE:

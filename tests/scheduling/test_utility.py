@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +143,18 @@ def test_the_curve_of_every_form_is_its_worth_in_every_slot_to_the_last_bit(
     for utility in (whole := utility_from_json(document), whole.scaled(factor)):
         slot_by_slot = np.array([utility.at(elapsed) for elapsed in range(slots)], dtype=np.float64)
         assert utility.curve(slots).tobytes() == slot_by_slot.tobytes()
+
+
+@pytest.mark.parametrize("wrong", [True, "0.5x", math.nan, math.inf, -1.0, 2.0, None, [0.5], 10**400])
+@pytest.mark.parametrize("place", [0, 1])
+def test_points_that_are_checked_at_once_are_refused_and_read_as_those_that_are_checked_by_name(
+    wrong: Any, place: int
+) -> None:
+    points: list[list[Any]] = [[0, 1], [1, 0.5], [2.5, 0]]
+    as_texts = [[str(elapsed), str(fraction)] for elapsed, fraction in points]
+    read = [utility_from_json({"type": "piecewise_linear", "value": 1, "points": one}) for one in (points, as_texts)]
+    assert repr(read[0]) == repr(read[1])
+    points[1][place] = 10**18 if place == 0 and wrong == 2.0 else wrong
+    with pytest.raises(InvalidField) as caught:
+        utility_from_json({"type": "piecewise_linear", "value": 1, "points": points})
+    assert caught.value.field == f"utility.points[1][{place}]"
