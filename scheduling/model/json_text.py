@@ -14,10 +14,11 @@ def read_json(text: str | bytes, **options: Any) -> Any:
     Raises
     ------
     ValueError
-        If the text is no JSON, or nested too deeply for code that goes through documents.
+        If the text is no JSON, has a name twice in an object, or is nested too deeply for code that goes through
+        documents.
     """
     try:
-        document = json.loads(text, **options)
+        document = json.loads(text, **{"object_pairs_hook": _once, **options})
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     level = [document]
@@ -25,6 +26,15 @@ def read_json(text: str | bytes, **options: Any) -> Any:
         level = [inner for one in level for inner in _parts(one) if isinstance(inner, (dict, list))]
     if level:
         raise ValueError(TOO_DEEP)
+    return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            raise ValueError(f"expected each name once in an object, got {name[:60]!r} twice")
+        document[name] = value
     return document
 
 

@@ -24,6 +24,7 @@ TEXTS = {
     "objects": '{"a":' * 100_000 + "1" + "}" * 100_000,
     "what a reader takes": '{"a":' * 700 + "1" + "}" * 700,
     "a level too many": "[" * 21 + "]" * 21,
+    "a name twice": '{"a": "1", "a": "2"}',
     "an integer too long to be read": '{"a": ' + "9" * 5_000 + "}",
 }
 STORED = (Bid, Execution, Experiment, Plan, Program, Trace)
