@@ -1,7 +1,8 @@
 """Cost of an event while thousands of jobs wait: `python -m benchmarks.overload [--quick]`.
 
 Jobs as in a week of Philly (`benchmarks/philly_rows.py`), all there at once, on 48 GPUs. An event is a job that ends,
-an arrival, or a slot that passes; its cost is the plan and its entry in the book.
+an arrival, or a slot that passes; its cost is the plan and its entry in the book. A policy that plans batches at the
+ends of intervals has a last number: the slot in which the next interval ends, with the jobs that its batch places.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import numpy as np
 from benchmarks import philly_rows
 from cluster.traces.formats import read_trace
 from cluster.traces.records import TraceJob
+from scheduling.batch.intervals import next_end
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause
@@ -24,6 +26,7 @@ from scheduling.model.decision import Decision
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.preemptive.queues import Queues
 from scheduling.registry import make_policy
 from studies.workloads.simulation.replay import horizon_for
@@ -45,6 +48,7 @@ POLICIES: Mapping[str, tuple[str, Json]] = {
         name: (name, {})
         for name in ("fifo", "srtf", "tiresias", "tiresias_l", "antman", "drf", "preemptive", "rrh", "dorm")
     },
+    "batch_sche": ("batch_sche", {}),
 }
 UNLIMITED = {
     TWIN: "plans every job",
@@ -60,6 +64,8 @@ class Costs:
     ended: Sequence[float]
     arrived: Sequence[float]
     slot: Sequence[float]
+    batch: tuple[float, int] | None
+    """The slot in which the next interval ends, and the jobs that its batch places; None without intervals."""
 
     @property
     def medians(self) -> tuple[float, ...]:
@@ -93,6 +99,8 @@ def table(*, quick: bool, seed: int) -> Iterator[str]:
             if waiting == LIMITED:
                 kept = "kept" if max(found.medians) <= LIMIT_MS else "BROKEN"
                 line += f"  {UNLIMITED[name]}" if name in UNLIMITED else f"  <= {LIMIT_MS:g}: {kept}"
+            if found.batch is not None:
+                line += f"  an interval ends: {found.batch[0]:.1f} for {found.batch[1]} jobs"
             yield line
 
 
@@ -107,12 +115,38 @@ def measure(policy: Policy, bids: Sequence[Bid], inventory: Inventory, slots: in
     _plan(book, policy, Cause.CHANGED)
     ended, arrived, passed = [], [], []
     for _ in range(ROUNDS):
-        book.end(next(name for name, job in book.jobs.items() if job.start is not None and job.start <= book.now))
+        book.end(_running(book, policy, slots))
         ended.append(_plan(book, policy, Cause.ENDED))
         arrived.append(_arrive(book, policy, replace(next(coming), arrival=book.now)))
-        over = book.advance(book.now + 1)
-        passed.append(_plan(book, policy, Cause.ENDED if over else Cause.SLOT))
-    return Costs(ended, arrived, passed)
+        passed.append(_pass_slot(book, policy))
+    return Costs(ended, arrived, passed, _next_batch(book, policy))
+
+
+def _running(book: RunningBook, policy: Policy, slots: int) -> str:
+    """Return a job that runs; if none does yet, slots pass first."""
+    for _ in range(slots):
+        for name, job in book.jobs.items():
+            if job.start is not None and job.start <= book.now:
+                return name
+        _pass_slot(book, policy)
+    raise RuntimeError(f"expected a job that runs within {slots} slots, got none")
+
+
+def _next_batch(book: RunningBook, policy: Policy) -> tuple[float, int] | None:
+    """Let slots pass until the next interval ends; return what that slot costs and how many jobs it places."""
+    if not isinstance(policy, WeightedCompletion) or policy.mode != "interval":
+        return None
+    last = next_end(book.now, slots=book.ledger.end - book.now, alpha=policy.alpha)
+    while book.now < last:
+        _pass_slot(book, policy)
+    waiting = len(book.view().waiting)
+    cost = _pass_slot(book, policy)
+    return cost, waiting - len(book.view().waiting)
+
+
+def _pass_slot(book: RunningBook, policy: Policy) -> float:
+    over = book.advance(book.now + 1)
+    return _plan(book, policy, Cause.ENDED if over else Cause.SLOT)
 
 
 def _plan(book: RunningBook, policy: Policy, cause: Cause) -> float:

@@ -3,7 +3,7 @@
 Live markets, replays and simulations all use these methods, so their results cannot differ.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -226,10 +226,10 @@ class RunningBook:
 
     def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
         moves = tuple(moves)
-        names = [move.job for move in moves]
-        wrong = [name for name in names if name not in self.jobs or self.jobs[name].bound or names.count(name) > 1]
+        named = Counter(move.job for move in moves)
+        wrong = [name for name, count in named.items() if name not in self.jobs or self.jobs[name].bound or count > 1]
         if wrong:
-            raise ValueError(f"cannot move {', '.join(sorted(set(wrong)))}: not in the book, bound, or named twice")
+            raise ValueError(f"cannot move {', '.join(sorted(wrong))}: not in the book, bound, or named twice")
         return moves
 
     def _make(self, moves: tuple[Move, ...]) -> None:
@@ -237,7 +237,7 @@ class RunningBook:
         wrong = [job.bid.id for job in after if not _forward(job)]
         if wrong:
             raise ValueError(f"slots of {', '.join(sorted(wrong))} do not run from arrival to start to completion")
-        held = [_as_schedule(self.jobs[move.job]) for move in moves]
+        held = [_as_schedule(job) for job in (self.jobs[move.job] for move in moves) if job.held]
         for schedule in held:
             self.ledger.release(schedule, from_slot=self.now)
         made: list[Schedule] = []

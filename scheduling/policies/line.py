@@ -40,8 +40,8 @@ class Line:
 
     waiting: Waiting
     """Jobs that may be planned and hold nothing from now on."""
-    planned: tuple[Ranked, ...]
-    """Jobs that may be planned again, as they have not started; in order."""
+    movable: tuple[Job, ...]
+    """Jobs that may be planned again, as they have not started, in order of admission."""
     others: tuple[Job, ...]
     """Jobs that run, and promised ones, in order of admission."""
     places: dict[int, int]
@@ -69,21 +69,30 @@ class Line:
         rest = [
             book.jobs[place] for place in sorted(map(places.__getitem__, places.keys() - set(map(id, book.waiting))))
         ]
-        planned, others = [], []
+        movable, others = [], []
         for job in rest:
             if job.bound or job.started(book.now):
                 others.append(job)
             else:
-                planned.append(rank(job))
+                movable.append(job)
         return cls(
             waiting,
-            tuple(sorted(planned, key=attrgetter("turn"))),
+            tuple(movable),
             tuple(others),
             places,
             None if new is None else rank(new),
             ledger,
             order,
         )
+
+    @cached_property
+    def planned(self) -> tuple[Ranked, ...]:
+        """Jobs that may be planned again, as they have not started; in order.
+
+        In interval mode hundreds of them wait for their batch to start, and a slot that passes does not need them.
+        """
+        ranked = (_ranked(job, self.ledger, self.order) for job in self.movable)
+        return tuple(sorted(ranked, key=attrgetter("turn")))
 
     def jobs(self, *, planned: bool = True, most: int | None = None, stopped: Collection[Ranked] = ()) -> list[Job]:
         """Return the jobs in order: the `most` first ones that wait, those with a plan if `planned`, the new one.
