@@ -158,10 +158,14 @@ def _fits_spread(types: MachineTypes, fitting: Ints, w: int, p: int, n: int) -> 
     if p < 0:
         return True
     demand, ps = types.demand[w], types.demand[types.pss.shape[0] + p]
+    hosted = types.fitting[types.pss.shape[0] + p]
     for h in range(len(fitting)):
         elsewhere = total - min(fitting[h], n)
         for g in range(max(0, n - elsewhere), min(fitting[h], n - 1) + 1):
             k, fits = types.pss[w, p, n - g], True
+            # Most servers have no room for the PSs alone.
+            if k > hosted[h]:
+                continue
             for r in range(len(demand)):
                 fits = fits and g * demand[r] + k * ps[r] <= types.capacity[h, r]
             if fits:
