@@ -1,8 +1,7 @@
 """A lower bound on the total time of jobs that looks at whole jobs: edge or cloud, and when complete at the edge."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import scipy
@@ -12,62 +11,82 @@ from scheduling.model.errors import SchedulingError
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats, Ints
 from scheduling.preemptive.workers import TICKS, Task, Workers
+from scheduling.solvers.milp import SolverFailed
 
 PARTS = (0, 1, 2, 3, 4, 6)
 """Parameters of the dual feasible functions; 0 is the identity."""
 AT_ONCE = 30
 """Largest number of cuts that are added in a round."""
-INTEGER_ROUNDS = 12
+INTEGER_ROUNDS = 40
 """Largest number of rounds with integers; each gives a bound."""
+GAP = 1e-3
+"""Relative gap of each integer program, and the least gain of a round after which there is another one."""
+NODES = 10_000
+"""Limit of the nodes of each integer program: a number and not a time, so that a bound depends on no machine. Programs
+of the paper's settings need a few."""
+CHOSEN = 1e-9
+"""Values up to this one count as 0."""
+Cut = tuple[int, int, int]
+"""Begin and end of an interval, ticks, and the parameter of a function."""
+Span = tuple[int, int, int]
+"""A job, and the ticks [from, until) in which it is complete at the edge: a choice."""
 
 
 @dataclass(frozen=True)
 class _Job:
     """A job that the edge can complete before the cloud; times in ticks."""
 
-    first: int
-    """The first of its uploads is over."""
     earliest: int
     """Completion at the edge, if it were there alone."""
     cloud: int
     """Completion in the cloud."""
     chunks: int
     each: int
+    ready: Ints
+    """Ends of uploads, in order, K."""
+    workers: Ints
+    """Number of workers with each of these uploads, K."""
+
+    def shares(self, until: int) -> Ints:
+        """Return the chunks that are ready at each time if all are complete by `until` and as many as can be are early.
+
+        A worker completes no more chunks than its time from the upload until then has room for.
+        """
+        room = self.workers * np.maximum(0, (until - self.ready) // self.each)
+        return np.diff(np.minimum(np.cumsum(room), self.chunks), prepend=0)
 
 
 @dataclass(frozen=True)
-class _Choices:
-    """Choices of jobs: complete at the edge in [from, until); one row for each, N."""
+class _Parts:
+    """Chunks of a job that is complete at the edge in [from, until), and that are uploaded at the same time; P each."""
 
-    owner: Ints
+    choice: Ints
     first: Ints
+    """End of their upload."""
     until: Ints
     each: Ints
     chunks: Ints
-    saving: Ints
-    """Ticks sooner than in the cloud, at most."""
 
     def within(self, intervals: Ints) -> Ints:
-        """Return the ticks in which a chunk is at least processed on its worker in intervals [begin, end), I x N."""
+        """Return the ticks in which a chunk is at least processed on its worker in intervals [begin, end), I x P."""
         begin, end = intervals[:, :1], intervals[:, 1:]
         inside = np.maximum(0, np.minimum(end, self.until) - np.maximum(begin, self.first))
         needed: Ints = np.maximum(0, self.each - (self.until - self.first - inside))
         return needed
 
 
-def least_jct(
-    bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.5, ticks: int = TICKS, seconds: float = 1.0
-) -> float:
+def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.5, ticks: int = TICKS) -> float:
     """Compute a lower bound on the total time from arrival to completion of all jobs, slots.
 
     No schedule that processes each chunk on one worker or in the cloud is below it, preemptive or not, with all
     arrivals known. Who has a chunk in the cloud is complete no sooner than if the whole job were there. So each job is
     all at the edge or all in the cloud, and the edge saves some jobs some time. At the edge a job is complete no sooner
     than if it were alone, and a chunk that is uploaded at f and complete by c is processed in any interval for at
-    least its length less what of [f, c) is outside. The chunks of a worker fit in every interval, and so do their
-    lengths under every dual feasible function (half an interval counts as half, and more as all of it, and so on): W
-    workers hold no more than W of them. Completions are rounded down to a step. What such an integer program saves at
-    most is subtracted from the times in the cloud.
+    least its length less what of [f, c) is outside. As many chunks as can be have the earliest uploads. The chunks of a
+    worker fit in every interval, and so do their lengths under every dual feasible function (half an interval counts as
+    half, and more as all of it, and so on): W workers hold no more than W of them. Completions are known up to a span
+    of time; spans that are chosen are halved until none is longer than a step. What such an integer program saves at
+    most is subtracted from the times in the cloud. No limit is a time, so the bound is the same on every machine.
 
     Parameters
     ----------
@@ -76,16 +95,16 @@ def least_jct(
     inventory
         With a cloud; its size, parameter servers and storage are not limits here.
     step
-        Slots between choices of a completion; a shorter one gives a higher bound.
+        Slots up to which a completion is known; a shorter one gives a higher bound.
     ticks
         In a slot.
-    seconds
-        For each integer program; a longer time may give a higher bound.
 
     Raises
     ------
     SchedulingError
         If a job has nowhere to run, or no cloud.
+    SolverFailed
+        If an integer program ends without a solution.
     """
     workers = Workers(inventory, ticks)
     total, by_type = 0, dict[int, list[_Job]]()
@@ -100,8 +119,7 @@ def least_jct(
         if job is not None and job.earliest < job.cloud:
             by_type.setdefault(task.worker, []).append(job)
     saved = sum(
-        _most(jobs, len(workers.of_type[kind]), max(1, int(step * ticks)), ticks, seconds)
-        for kind, jobs in by_type.items()
+        _most(jobs, len(workers.of_type[kind]), max(1, int(step * ticks)), ticks) for kind, jobs in by_type.items()
     )
     return total / ticks - saved
 
@@ -115,66 +133,109 @@ def _at_edge(bid: Bid, task: Task, workers: Workers, delay: Ints, away: int) -> 
     rounds = np.arange(1, bid.chunks + 1, dtype=np.int64) * task.each
     ends = np.sort((ready[:, None] + rounds[None, : max(1, away // task.each)]).ravel())
     earliest = int(ends[bid.chunks - 1]) if len(ends) >= bid.chunks else away
-    return _Job(arrival + int(ready.min()), arrival + earliest, arrival + away, bid.chunks, task.each)
+    times, workers_of = np.unique(ready, return_counts=True)
+    return _Job(arrival + earliest, arrival + away, bid.chunks, task.each, arrival + times, workers_of)
 
 
-def _choices(jobs: Sequence[_Job], step: int) -> _Choices:
+def _parts(jobs: Sequence[_Job], spans: Sequence[Span]) -> _Parts:
     rows = []
-    for j, job in enumerate(jobs):
-        ends = [job.earliest, *range((job.earliest // step + 1) * step, job.cloud, step), job.cloud]
-        rows += [(j, job.first, until, job.each, job.chunks, job.cloud - end) for end, until in pairwise(ends)]
-    return _Choices(*np.array(rows, dtype=np.int64).T)
+    for i, (j, _, until) in enumerate(spans):
+        shares = zip(jobs[j].ready.tolist(), jobs[j].shares(until).tolist(), strict=True)
+        rows += [(i, first, until, jobs[j].each, chunks) for first, chunks in shares if chunks]
+    return _Parts(*np.array(rows, dtype=np.int64).T)
 
 
-def _most(jobs: Sequence[_Job], workers: int, step: int, ticks: int, seconds: float) -> float:
-    """Return the most slots that the edge can save these jobs, all of one type, by cuts until none is violated."""
-    choices = _choices(jobs, step)
-    n = len(choices.owner)
-    once = scipy.sparse.csr_array((np.ones(n), (choices.owner, np.arange(n))), shape=(len(jobs), n))
-    begins, ends = np.unique(choices.first), np.unique(choices.until)
-    intervals = np.array([(begin, end) for begin in begins.tolist() for end in ends.tolist() if end > begin])
-    cuts: dict[tuple[int, int], Floats] = {}
-    best, rounds = np.inf, 0
-    integer = False
+def _most(jobs: Sequence[_Job], workers: int, step: int, ticks: int) -> float:
+    """Return the most slots that the edge can save these jobs, all of one type.
+
+    Cuts are added until none is violated, and spans that are chosen are halved until none is longer than a step: first
+    with fractions of choices, then with integers.
+    """
+    spans = [(j, job.earliest, job.cloud) for j, job in enumerate(jobs)]
+    cuts: list[Cut] = []
+    best, rounds, integer = np.inf, 0, False
     while rounds < INTEGER_ROUNDS:
-        rows = scipy.sparse.vstack([once, scipy.sparse.csr_array(np.array([*cuts.values()]))]) if cuts else once
-        result = scipy.optimize.milp(
-            -choices.saving / ticks,
-            constraints=scipy.optimize.LinearConstraint(
-                rows, -np.inf, np.concatenate([np.ones(len(jobs)), np.full(len(cuts), float(workers))])
-            ),
-            integrality=np.full(n, int(integer)),
-            bounds=scipy.optimize.Bounds(0, 1),
-            options={"time_limit": seconds, "mip_rel_gap": 1e-3} if integer else {},
-        )
-        bound = (result.mip_dual_bound if integer else result.fun) if result.x is not None else None
-        best = best if bound is None else min(best, -bound)
-        if result.x is None:
+        parts = _parts(jobs, spans)
+        result = _solve(jobs, spans, _rows(parts, cuts, len(spans)), workers, ticks, integer=integer)
+        before, best = best, min(best, -(result.mip_dual_bound if integer else result.fun))
+        if integer and rounds and best > before * (1 - GAP):
             break
-        new = _violated(choices, result.x, workers, intervals, cuts)
-        if not new and integer:
-            break
+        new = _violated(parts, result.x, workers, cuts)
+        chosen = result.x > CHOSEN
+        wide = [bool(chosen[i]) and until - low > step for i, (_, low, until) in enumerate(spans)]
+        cuts += new
         rounds += integer
-        integer = integer or not new
-        cuts |= new
+        if any(wide) and (integer or not new):
+            spans = [
+                half for one, split in zip(spans, wide, strict=True) for half in (_halves(one) if split else [one])
+            ]
+        elif not new:
+            if integer:
+                break
+            integer = True
     return float(best)
 
 
-def _violated(
-    choices: _Choices, x: Floats, workers: int, intervals: Ints, cuts: dict[tuple[int, int], Floats]
-) -> dict[tuple[int, int], Floats]:
-    """Return the most violated cuts, by interval and function."""
-    chosen = np.flatnonzero(x > 1e-9)
-    part = _Choices(*(column[chosen] for column in vars(choices).values()))
-    needed, weight = part.within(intervals), part.chunks * x[chosen]
+def _halves(span: Span) -> list[Span]:
+    j, low, until = span
+    middle = (low + until) // 2
+    return [(j, low, middle), (j, middle, until)]
+
+
+def _solve(
+    jobs: Sequence[_Job],
+    spans: Sequence[Span],
+    rows: "scipy.sparse.csr_array",
+    workers: int,
+    ticks: int,
+    *,
+    integer: bool,
+) -> "scipy.optimize.OptimizeResult":
+    n = len(spans)
+    once = scipy.sparse.csr_array((np.ones(n), ([j for j, _, _ in spans], np.arange(n))), shape=(len(jobs), n))
+    result = scipy.optimize.milp(
+        -np.array([jobs[j].cloud - low for j, low, _ in spans]) / ticks,
+        constraints=scipy.optimize.LinearConstraint(
+            scipy.sparse.vstack([once, rows]),
+            -np.inf,
+            np.concatenate([np.ones(len(jobs)), np.full(rows.shape[0], float(workers))]),
+        ),
+        integrality=np.full(n, int(integer)),
+        bounds=scipy.optimize.Bounds(0, 1),
+        options={"node_limit": NODES, "mip_rel_gap": GAP} if integer else {},
+    )
+    if result.x is None:
+        raise SolverFailed(f"HiGHS: {result.message}")
+    return result
+
+
+def _rows(parts: _Parts, cuts: Sequence[Cut], spans: int) -> "scipy.sparse.csr_array":
+    """Return the coefficients of the cuts, C x N."""
+    rows = np.zeros((len(cuts), len(parts.first)))
+    for m in PARTS:
+        with_m = [c for c, cut in enumerate(cuts) if cut[2] == m]
+        intervals = np.array([cuts[c][:2] for c in with_m], dtype=np.int64).reshape(-1, 2)
+        rows[with_m] = parts.chunks * _measure(parts.within(intervals), intervals, m)
+    count = len(parts.choice)
+    of_span = scipy.sparse.csr_array((np.ones(count), (np.arange(count), parts.choice)), shape=(count, spans))
+    return scipy.sparse.csr_array(rows) @ of_span
+
+
+def _violated(parts: _Parts, x: Floats, workers: int, cuts: Collection[Cut]) -> list[Cut]:
+    """Return the most violated cuts."""
+    # Intervals that begin with a later upload of a job cost twice the time and cut off next to nothing.
+    begins, ends = np.unique(parts.first[np.diff(parts.choice, prepend=-1) > 0]), np.unique(parts.until)
+    intervals = np.array([(begin, end) for begin in begins.tolist() for end in ends.tolist() if end > begin])
+    chosen = np.flatnonzero(x[parts.choice] > CHOSEN)
+    some = _Parts(*(column[chosen] for column in vars(parts).values()))
+    needed, weight = some.within(intervals), some.chunks * x[some.choice]
+    known = set(cuts)
     found = []
     for m in PARTS:
         excess = _measure(needed, intervals, m) @ weight - workers
         over = np.flatnonzero(excess > 1e-6 * workers).tolist()
-        found += [(float(excess[i]), i, m) for i in over if (i, m) not in cuts]
-    worst = [(i, m) for _, i, m in sorted(found, reverse=True)[:AT_ONCE]]
-    rows = {i: intervals[i : i + 1] for i, _ in worst}
-    return {(i, m): choices.chunks * _measure(choices.within(rows[i]), rows[i], m)[0] for i, m in worst}
+        found += [(float(excess[i]), (*intervals[i].tolist(), m)) for i in over]
+    return [cut for _, cut in sorted(found, reverse=True) if cut not in known][:AT_ONCE]
 
 
 def _measure(needed: Ints, intervals: Ints, m: int) -> Floats:

@@ -9,7 +9,9 @@ from benchmarks.preemptive_open import closed
 from benchmarks.preemptive_quality import DRAWS, total
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.model.errors import SchedulingError
-from scheduling.offline.job_bounds import PARTS, _measure, least_jct
+from scheduling.offline.job_bounds import PARTS, _Job, _measure, _parts, least_jct
+from studies.workloads.generated.preemptive import Setting
+from studies.workloads.generated.preemptive import draw as draw_setting
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.documents.preemptive import NoMigration
 
@@ -53,6 +55,22 @@ def test_without_a_cloud_there_is_no_such_bound() -> None:
     job = {"id": 0, "r": 0, "D": 1, "p0": 10, "p1": 10, "delta": [0], "delta_cloud": 8}
     with pytest.raises(SchedulingError, match="expected a cloud with workers for job #0, got none"):
         bound({"servers": [server], "cloud": False, "jobs": [job]})
+
+
+def test_a_shorter_step_gives_no_lower_bound() -> None:
+    work = draw_setting(Setting(jobs=100, servers=60, span=20), np.random.default_rng(1))
+    coarse, fine = (least_jct(work.bids, work.inventory, step=step) for step in (16.0, 0.5))
+    assert coarse < fine * (1 - 1e-3)
+
+
+def test_chunks_that_find_no_early_upload_free_need_more_of_an_interval() -> None:
+    # 2 workers are ready at tick 1 and 3 at tick 4; a chunk takes 5 ticks, and all are complete by tick 12.
+    job = _Job(earliest=11, cloud=20, chunks=6, each=5, ready=np.array([1, 4]), workers=np.array([2, 3]))
+    assert job.shares(12).tolist() == [4, 2]
+    assert job.shares(10).tolist() == [2, 3]
+    assert job.shares(9).tolist() == [2, 3]
+    parts = _parts([job], [(0, 11, 12)])
+    assert parts.within(np.array([[4, 9]])).tolist() == [[0, 2]]
 
 
 @pytest.mark.parametrize("m", PARTS)
