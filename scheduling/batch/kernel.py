@@ -75,9 +75,19 @@ class Within(NamedTuple):
 
 @kernel
 def plan(
-    tables: CapacityTables, batch: Batch, windows: Ints, later: int, most: int, soonest: Ints, out: BatchPlan
+    tables: CapacityTables,
+    batch: Batch,
+    windows: Ints,
+    due: Ints,
+    later: int,
+    most: int,
+    soonest: Ints,
+    out: BatchPlan,
 ) -> None:
     """Place the jobs in each window in turn, V rows of (first slot, latest completion).
+
+    `due` (J) are the slots by which jobs have to be complete, `FAR` for others. When such a job is not, nothing more is
+    placed: the caller has no use for the plan.
 
     After `later` jobs that start later than the first slot of the first window, other jobs are placed only if they
     can start in that slot. After `most` jobs nothing more is placed. `soonest` (J) are lower bounds on the completion
@@ -87,18 +97,20 @@ def plan(
         if soonest[j] > 0:
             for i in range(batch.begin[j], batch.end[j]):
                 batch.complete[i] = soonest[j]
-    placed = _placed(out)
+    placed, late = _placed(out), False
     until = min(len(soonest), placed + most)
     for v in range(len(windows)):
         for j in range(len(soonest)):
-            if placed == until:
+            if placed == until or late:
                 return
             if later <= 0:
                 _start_at_once(tables, batch, windows[0, 0], windows[len(windows) - 1, 1], placed, until, out)
                 return
             if out.worker[j] < 0 and soonest[j] <= windows[v, 1]:
-                within = Within(batch.begin[j], batch.end[j], -1, False, windows[v, 0], FAR, windows[v, 1])
+                end = min(windows[v, 1], due[j])
+                within = Within(batch.begin[j], batch.end[j], -1, False, windows[v, 0], FAR, end)
                 soonest[j] = place(tables, batch, j, within, out)
+                late = out.worker[j] < 0 and due[j] < FAR
                 if out.worker[j] >= 0:
                     out.turn[j] = placed
                     placed += 1

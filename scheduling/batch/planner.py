@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.batch.capacity import CapacityTables, end_of_room, make_tables, release
+from scheduling.batch.capacity import FAR, CapacityTables, end_of_room, make_tables, release
 from scheduling.batch.kernel import Batch, BatchPlan, plan
 from scheduling.batch.option_pool import OptionPool, PoolRow
 from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
@@ -62,9 +62,19 @@ class Placed:
         return {name: self.schedule(name) for name in self.rows}
 
 
-def place_batch(bids: Sequence[Bid], ledger: Ledger, window: tuple[int, int], free: Ints) -> Placed:
-    """Place jobs as `plan_batch` does in one window, where `free_without` says what is free; it is not modified."""
-    return _plan(bids, ledger, [window], free.copy())
+def place_batch(
+    bids: Sequence[Bid],
+    ledger: Ledger,
+    window: tuple[int, int],
+    free: Ints,
+    *,
+    due: Mapping[str, int] | None = None,
+) -> Placed:
+    """Place jobs as `plan_batch` does in one window, where `free_without` says what is free; it is not modified.
+
+    `due` are slots by which jobs have to be complete, by bid id. If one of them cannot be, no job after it is placed.
+    """
+    return _plan(bids, ledger, [window], free.copy(), due=due)
 
 
 def free_without(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
@@ -160,6 +170,7 @@ def _plan(
     later: int | None = None,
     search: Search | None = None,
     *,
+    due: Mapping[str, int] | None = None,
     remember: bool = False,
 ) -> Placed:
     """Plan on free capacity T x S x R, which is modified; `remember` how soon jobs without a place can be complete."""
@@ -179,19 +190,21 @@ def _plan(
         free, within = free[:end], np.minimum(within, end)
         remember = False
     batch, most = cluster.batch(bids, start)
-    known = np.zeros(len(bids), np.int64)
+    known, dues = np.zeros(len(bids), np.int64), np.full(len(bids), FAR)
+    if due is not None:
+        dues[:] = [due[bid.id] - start if bid.id in due else FAR for bid in bids]
     if remember and cluster.tried is not None:
         known = cluster.tried.soonest(bids, free, start)
     base = None if search is None else make_tables(cluster.types, free.copy(), most=0)
     tables = make_tables(cluster.types, free, most=most)
     soonest = known.copy()
-    plan(tables, batch, within, later, UNLIMITED if search is None else search.jobs, soonest, out)
+    plan(tables, batch, within, dues, later, UNLIMITED if search is None else search.jobs, soonest, out)
     if search is not None and base is not None:
         _improve(tables, base, batch, within, bids, search, out)
         batch.complete[:] = 0
         later -= int(((out.worker >= 0) & (out.start > within[0, 0])).sum())
         soonest = known.copy()
-        plan(tables, batch, within, later, UNLIMITED, soonest, out)
+        plan(tables, batch, within, dues, later, UNLIMITED, soonest, out)
     if remember and not within[:, 0].any():
         left = np.flatnonzero(out.worker < 0).tolist()
         after = (start + np.minimum(soonest, len(free) + 1)).tolist()

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -85,6 +85,8 @@ class Promises:
 
     Promised slots between two promises of other jobs give the same order, hence the same plan.
     """
+    late: dict[int, int] = field(default_factory=dict)
+    """Place in the order of the first job that is late whatever comes after it, by the number of stopped jobs."""
     rooms: dict[int, bool] = field(default_factory=dict)
     """Whether a slot has room for a worker, as far as it was asked for."""
 
@@ -245,12 +247,16 @@ class Promises:
         moved = Moved((), (), self.unused) if stops == BESIDE else self.moved(stops)
         at = bisect_right(moved.dues, promised)
         key = bid.id, stops, at
+        if self.late.get(stops, at) < at:
+            return None
         if key not in self.plans:
             jobs = moved.jobs
             rests = [self.rest(job) for job in jobs]
-            placed = self._placed([*rests[:at], bid, *rests[at:]], moved.free)
-            broken = any(job.completion is not None and breaks(job, placed) for job in jobs)
-            self.plans[key] = None if broken else placed
+            placed = self._placed([*rests[:at], bid, *rests[at:]], moved.free, self._limits(jobs))
+            late = next((i for i, job in enumerate(jobs) if job.completion is not None and breaks(job, placed)), None)
+            if late is not None and late < at:
+                self.late[stops] = late
+            self.plans[key] = placed if late is None else None
         found = self.plans[key]
         return None if found is None or found.completions.get(bid.id, NEVER) > promised else found
 
@@ -261,7 +267,8 @@ class Promises:
         """
         jobs = {job.bid.id: job for job in (*self.waiting, *self.running)}
         free = self.moved(len(self.running)).free
-        placed = self._placed([bid if name == bid.id else self.rest(jobs[name]) for name in order], free)
+        bids = [bid if name == bid.id else self.rest(jobs[name]) for name in order]
+        placed = self._placed(bids, free, self._limits(jobs.values()))
         if any(job.completion is not None and breaks(job, placed) for job in jobs.values()):
             return None
         return placed if placed.completions.get(bid.id, NEVER) <= promised else None
@@ -271,9 +278,15 @@ class Promises:
         free = free_without(self.book.ledger, [p for job in jobs for p in job.held])
         return self._placed([self.rest(job) for job in sorted(jobs, key=due)], free)
 
-    def _placed(self, bids: Sequence[Bid], free: Ints) -> Placed:
+    def _placed(self, bids: Sequence[Bid], free: Ints, due: Mapping[str, int] | None = None) -> Placed:
         book = self.book
-        return place_batch(bids, book.ledger, (book.now, book.ledger.end), free)
+        return place_batch(bids, book.ledger, (book.now, book.ledger.end), free, due=due)
+
+    def _limits(self, jobs: Iterable[Job]) -> Mapping[str, int]:
+        """Return the latest completions with which a plan breaks no promise; a plan is of no use beyond the first that
+        is late."""
+        end = self.book.ledger.end
+        return {job.bid.id: min(latest(job), end) for job in jobs if job.completion is not None}
 
     def saved(self) -> Placed:
         """Return a plan that keeps all promises and stops few running jobs.
@@ -310,7 +323,12 @@ def due(job: Job) -> int:
 def breaks(job: Job, placed: Placed) -> bool:
     """Return whether a plan completes a planned job after its promised slot, or later than now if that is late."""
     completion = placed.completions.get(job.bid.id)
-    return completion is None or completion > max(due(job), job.completion or 0)
+    return completion is None or completion > latest(job)
+
+
+def latest(job: Job) -> int:
+    """Return the promised slot of a job, or its planned completion if that is later."""
+    return max(due(job), job.completion or 0)
 
 
 def is_late(job: Job, placed: Placed) -> bool:

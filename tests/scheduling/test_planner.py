@@ -1,6 +1,6 @@
 """The batch planner against a twin that asks the rigid best response for each job in turn."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +19,16 @@ from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
-from scheduling.batch.planner import Search, Tried, plan_alone, plan_batch, plan_idle, shortest
+from scheduling.batch.planner import (
+    Search,
+    Tried,
+    free_without,
+    place_batch,
+    plan_alone,
+    plan_batch,
+    plan_idle,
+    shortest,
+)
 from scheduling.batch.search import ANY, Draft, Terms
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
@@ -100,6 +109,28 @@ def test_it_places_as_best_responses_one_by_one_would() -> None:
         assert found == planner_slow.plan_batch(bids, ledger, windows), f"seed {[seed, case]}"
         placed += len(found)
     assert placed > rounds(25)
+
+
+def test_after_a_job_that_is_late_no_other_is_placed() -> None:
+    seed, late, in_time = fresh_seed(), 0, 0
+    for case in range(rounds(75)):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, window = a_batch(rng, ledger, "job"), (ledger.start, ledger.end)
+        due = {bid.id: int(rng.integers(ledger.start + 1, ledger.end + 1)) for bid in bids if rng.random() < 0.5}
+        found = place_batch(bids, ledger, window, free_without(ledger, ()), due=due).schedules()
+        expected = planner_slow.plan_batch(bids, ledger, [window])
+        broken = (i for i, bid in enumerate(bids) if bid.id in due and not is_in_time(expected, bid.id, due[bid.id]))
+        first = next(broken, len(bids))
+        kept = {bid.id for bid in bids[:first]}
+        assert found == {name: one for name, one in expected.items() if name in kept}, f"seed {[seed, case]}"
+        late, in_time = late + (first < len(bids) - 1), in_time + (first == len(bids))
+    assert late > rounds(5)
+    assert in_time > rounds(5)
+
+
+def is_in_time(schedules: Mapping[str, Schedule], name: str, due: int) -> bool:
+    return name in schedules and schedules[name].completion <= due
 
 
 def test_beyond_the_limit_of_later_starts_jobs_start_at_once_or_not_at_all() -> None:
