@@ -11,6 +11,8 @@ from benchmarks.market_on_traces.cells import Cell
 
 COMMITTED: Final = Path(__file__).parents[2] / "docs/measurements/market-on-traces/cells.jsonl.gz"
 """The cells of the tables in `docs/measurements/market-on-traces.md`."""
+OWN_CELLS: Final = COMMITTED.with_name("own-cells.jsonl.gz")
+"""Those of `docs/measurements/market-on-own-samples.md`."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.market_on_traces.__main__ import main
-from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
+from benchmarks.market_on_traces.archive import COMMITTED, OWN_CELLS, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
 from benchmarks.market_on_traces.contenders import QUEUES, STATED, Contender, contenders
 from benchmarks.market_on_traces.page import run_of, with_sections
@@ -287,9 +287,18 @@ def test_the_document_and_its_picture_are_what_the_committed_cells_give() -> Non
     assert COMMITTED.stat().st_size < 10**6
 
 
-def test_the_committed_cells_are_of_the_defaults_of_now() -> None:
+def test_the_page_of_own_samples_is_what_its_cells_give() -> None:
+    archive, document = read_archive(OWN_CELLS), DOCUMENT.with_name("market-on-own-samples.md")
+    page = document.read_text(encoding="utf-8")
+    assert with_sections(page, archive.cells) == page
+    assert archive.command in page
+    assert {cell.place.trace for cell in archive.cells} == set(TUNING)
+
+
+@pytest.mark.parametrize("path", [COMMITTED, OWN_CELLS])
+def test_the_committed_cells_are_of_the_defaults_of_now(path: Path) -> None:
     now = {one.name: one.to_json() for one in contenders()}
-    assert [cell for cell in read_archive(COMMITTED).cells if cell.settings != now[cell.contender]] == []
+    assert [cell for cell in read_archive(path).cells if cell.settings != now[cell.contender]] == []
 
 
 def test_an_archive_gives_the_cells_back_and_says_what_made_them(tmp_path: Path) -> None:
