@@ -81,10 +81,13 @@ def _split(data: bytes, begin: int, first: int, size: int) -> Part:
 
 def _replaced(line: bytes) -> int:
     """Return how many bytes of a line are versions of it that were written over, so that `shown` leaves them out."""
-    end = len(line)
+    end, blank = len(line.rstrip(b"\r")), {b""}
     while (at := line.rfind(b"\r", 0, end)) >= 0:
-        if _ESCAPES.sub("", line[at + 1 : end].decode("utf-8", "replace")):
-            return at + 1
+        version = line[at + 1 : end]
+        if version not in blank:  # programs may erase a line a million times by the same sequence
+            if _ESCAPES.sub("", version.decode("utf-8", "replace")):
+                return at + 1
+            blank.add(version)
         end = at
     return 0
 
@@ -129,7 +132,8 @@ def _texts(logs: Logs, key: str) -> Iterator[str]:
         whole, end, rest = (rest + data).rpartition(b"\n")
         if end:
             yield shown(whole)
-        rest = rest[_replaced(rest) :]
+        if len(rest) > LONGEST_LINE:  # only then, so that no byte is looked at again with each block
+            rest = rest[_replaced(rest) :]
         if len(rest) > LONGEST_LINE:
             yield shown(rest)
             rest = b""

@@ -136,6 +136,22 @@ def test_carriage_returns_alone_end_no_reading_and_take_no_long_time(folder: Pat
     assert logs.found(read, KEY, "x") == ([], False)
 
 
+@pytest.mark.parametrize("version", [b"\r", b"\r\x1b[K", b"\r\x1b]0;title\x07", b"\r10%"])
+def test_a_search_looks_at_the_versions_of_a_long_line_a_few_times_and_not_with_each_block(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: bytes
+) -> None:
+    output = b"first" + version * (2 * logs.LONGEST_LINE // len(version)) + b"\rlast\n"
+    read, replaced, looked = logs_with(folder, output), logs._replaced, list[int]()
+
+    def counted(line: bytes) -> int:
+        looked.append(len(line))
+        return replaced(line)
+
+    monkeypatch.setattr(logs, "_replaced", counted)
+    assert logs.found(read, KEY, "LAST") == (["last"], False)
+    assert sum(looked) <= 2 * len(output)
+
+
 def test_no_character_is_cut_where_a_part_of_a_long_line_ends(folder: Path) -> None:
     text = "x" + "€" * logs.BLOCK
     read, offset, texts = logs_with(folder, text.encode()), 0, list[str]()
