@@ -10,7 +10,7 @@ from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
 from scheduling.model.utility import MOST_POINTS, are_points, utility_from_json
 from scheduling.model.validation import LARGEST_MONEY
-from web.fields import MOST_WRONG_ENTRIES, Choice, Number, Rows, problem_of
+from web.fields import Choice, Number, Rows, problem_of
 from web.schema import Schema
 
 SMALLEST_ZERO_S: Final = 0.001
@@ -52,8 +52,7 @@ class _Utility(Schema):
         try:
             utility_from_json(core_utility(attrs, slot_s))
         except InvalidField as error:
-            wrong = (error, *error.also)[:MOST_WRONG_ENTRIES]
-            raise ValidationError(dict(self._named(one, slot_s) for one in wrong)) from None
+            raise ValidationError(dict(self._named(one, slot_s) for one in (error, *error.also))) from None
         return attrs
 
     def _named(self, error: InvalidField, slot_s: int) -> tuple[str, list[ErrorDetail]]:

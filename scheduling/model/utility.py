@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, ClassVar, Final, Protocol, Self, TypeGuard
 
 import numpy as np
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Floats, Json
-from scheduling.model.validation import LARGEST_INTEGER, LARGEST_MONEY, check_list, check_number, check_object, shown
+from scheduling.model.validation import (
+    LARGEST_INTEGER,
+    LARGEST_MONEY,
+    MOST_NAMED,
+    check_list,
+    check_number,
+    check_object,
+    shown,
+)
 
 MOST_POINTS: Final = 1000
 """Points of a piecewise linear utility at most."""
@@ -285,7 +293,7 @@ class PiecewiseLinear(_Form):
             points = [(float(elapsed), float(fraction)) for elapsed, fraction in rows]
         else:
             points = [_checked_point(f"points[{i}]", row) for i, row in enumerate(rows)]
-        refuse_all(list(_out_of_order(points)))
+        refuse_all(list(islice(_out_of_order(points), MOST_NAMED)))
         object.__setattr__(self, "points", tuple(points))
 
     def at(self, elapsed: int) -> float:

@@ -145,6 +145,13 @@ def test_the_curve_of_every_form_is_its_worth_in_every_slot_to_the_last_bit(
         assert utility.curve(slots).tobytes() == slot_by_slot.tobytes()
 
 
+def test_an_error_names_the_first_fifty_points_that_are_out_of_order() -> None:
+    with pytest.raises(InvalidField) as caught:
+        utility_from_json({"type": "piecewise_linear", "value": 1, "points": [[9, 1]] * 1000})
+    named = [one.field for one in (caught.value, *caught.value.also)]
+    assert named == [f"utility.points[{i}][0]" for i in range(1, 51)]
+
+
 @pytest.mark.parametrize("wrong", [True, "0.5x", math.nan, math.inf, -1.0, 2.0, None, [0.5], 10**400])
 @pytest.mark.parametrize("place", [0, 1])
 def test_points_that_are_checked_at_once_are_refused_and_read_as_those_that_are_checked_by_name(
