@@ -125,7 +125,7 @@ def test_a_bar_longer_than_a_part_is_read_in_parts_whose_text_is_the_line_at_its
     assert b"".join(logs.blocks(read, KEY)).count(b"\r") == 40_001, "what is downloaded is what was written"
 
 
-def test_carriage_returns_alone_end_no_reading_and_take_no_long_time(folder: Path) -> None:
+def test_carriage_returns_alone_end_no_reading(folder: Path) -> None:
     read = logs_with(folder, b"\r" * (3 * logs.BLOCK))
     offset = 0
     for _ in range(3):

@@ -22,13 +22,12 @@ def test_what_bids_state_stays_in_the_database_and_no_bid_takes_a_query_of_its_o
             submit(market, alice, 100.0, label="shown")
         decision_queue.process_pending(market.pk)
         client.get(path)
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
+        with CaptureQueriesContext(connection) as queries:
             answer = client.get(path)
         assert answer.content.decode().count("shown") >= number
         counts.append(len(queries))
         read = [one["sql"] for one in queries.captured_queries if '"auctions_bid"."label"' in one["sql"]]
         assert read
-        assert not any(f'"auctions_bid"."{name}"' in sql for sql in read for name in ("body", "core_bid"))
+        stated = [f'"auctions_bid"."{name}"' for name in ("body", "resolved_request", "core_bid")]
+        assert not any(name in sql for sql in read for name in stated)
     assert counts[0] == counts[1]
