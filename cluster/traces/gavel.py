@@ -39,7 +39,7 @@ def throughputs(text: str) -> Throughputs:
         If it is no JSON of that shape.
     """
     try:
-        document = read_json(text.removeprefix("\ufeff"), object_pairs_hook=_once)
+        document = read_json(text.removeprefix("\ufeff"))
     except ValueError as error:
         raise InvalidField("throughputs", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
@@ -91,14 +91,6 @@ def _model(text: str) -> str:
     if not text.strip():
         raise InvalidField("job_type", f"expected the name of a model, got {shown(text)}")
     return text
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} stands twice in one object")
-    return document
 
 
 def _rows(gpu: str, rows: object) -> Mapping[str, object]:
