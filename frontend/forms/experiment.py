@@ -15,6 +15,7 @@ from cluster.traces.formats import formats_of
 from frontend.forms.base import DescribedField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
 from scheduling.model.json_text import read_json
+from scheduling.model.parameters import read_pairs
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from scheduling.registry import POLICIES
@@ -178,8 +179,8 @@ class ExperimentForm(PageForm):
             return {}
         try:
             document = read_json(text, parse_constant=str)
-        except ValueError:
-            raise forms.ValidationError(f"Expected JSON, got {shown(text)}.") from None
+        except ValueError as error:
+            raise forms.ValidationError(f"Expected JSON, got an invalid document: {error}") from None
         if not isinstance(document, dict):
             raise forms.ValidationError(f"Expected an object, such as {{}}, got {shown(document)}.")
         return document
@@ -243,16 +244,10 @@ def _choice(trace: Trace) -> str:
 def _written(line: str) -> Json:
     """`dps price=paper` as a request says it."""
     name, *pairs = line.split()
-    parameters: Json = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise forms.ValidationError(f"Expected NAME=VALUE after {name}, got {pair[:60]}.")
-        try:
-            parameters[key] = read_json(text, parse_constant=str)
-        except ValueError:
-            parameters[key] = text
-    return {"name": name, "parameters": parameters}
+    try:
+        return {"name": name, "parameters": read_pairs(name, pairs)}
+    except InvalidField as error:
+        raise forms.ValidationError(str(error)) from None
 
 
 class TraceForm(PageForm):

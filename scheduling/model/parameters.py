@@ -1,12 +1,12 @@
 """Parameters of policies: dataclass fields with a help text, limits and validation."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, field, fields
 from functools import partial
 from typing import Any
 
 from scheduling.model.errors import InvalidField
+from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 from scheduling.model.validation import check_each, check_integer, check_list, check_number, shown
 
@@ -68,8 +68,8 @@ def read_pairs(option: str, pairs: Sequence[str]) -> Json:
         if name in read:
             raise InvalidField(option, f"expected each name once, got {name} twice")
         try:
-            read[name] = json.loads(text)
-        except (ValueError, RecursionError):
+            read[name] = read_json(text, parse_constant=str)
+        except ValueError:
             read[name] = text
     return read
 
