@@ -7,10 +7,12 @@ from typing import Self
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.idle import idle_while_wanted
 from benchmarks.market_on_traces.workloads import Source, Workload, make_workload
+from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.offline import Covers, OfflineProblem, lagrangian
 from studies.workloads.simulation.outcome import outcome_of
 from studies.workloads.simulation.replay import run_trace
+from studies.workloads.traces.mapping import TracedBids
 
 BOUND_STEPS = 200
 """Steps of the bound: a number, no time limit, so that bounds are the same each time."""
@@ -93,6 +95,13 @@ def cells_of(source: Source, place: Place, contenders: list[Contender]) -> Itera
         yield Cell(**{**vars(known[key]), "contender": contender.name})
 
 
+def placed(workload: Workload, contender: Contender) -> tuple[TracedBids, Inventory]:
+    """Return the jobs and servers for a policy: OASiS has parameter servers on servers of their own."""
+    if contender.covers is Covers.ELASTIC:
+        return workload.traced_apart, workload.apart
+    return workload.traced, workload.inventory
+
+
 def bound_of(workload: Workload, covers: Covers) -> float:
     """Return the bound by weak duality for these schedules; it is one of all schedules too."""
     inventory = workload.apart if covers is Covers.ELASTIC else workload.inventory
@@ -104,10 +113,8 @@ def bound_of(workload: Workload, covers: Covers) -> float:
 def measure(
     source: Source, place: Place, workload: Workload, contender: Contender, bounds: dict[Covers, float]
 ) -> Cell:
-    """Replay the workload under a policy."""
-    apart = contender.covers is Covers.ELASTIC
-    traced = workload.traced_apart if apart else workload.traced
-    inventory = workload.apart if apart else workload.inventory
+    """Replay the workload under a policy, and measure."""
+    traced, inventory = placed(workload, contender)
     slot_s = workload.plan.slot_s
     run, timing = run_trace(traced, contender.make(), inventory, workload.plan, standing=contender.standing)
     outcome = outcome_of(run, traced, slot_s=slot_s)

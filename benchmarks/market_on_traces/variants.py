@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.market_on_traces.cells import placed
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.workloads import FAMILIES, Source, Workload, make_workload, own_sources, sources
 from scheduling.kernels import warm_up_all
 from scheduling.model.errors import SchedulingError
 from scheduling.model.parameters import read_pairs
-from scheduling.offline import Covers
 from scheduling.policies.standing import rule_for
 from scheduling.registry import POLICIES, make_policy
 from studies.experiments.metrics import interval
@@ -96,8 +96,7 @@ def compared(work: Workload, base: Contender, other: Contender) -> tuple[float, 
 
 def measured(work: Workload, contender: Contender) -> tuple[float, float]:
     """Return the welfare of one replay and its processor time, seconds."""
-    apart = contender.covers is Covers.ELASTIC
-    traced, inventory = (work.traced_apart, work.apart) if apart else (work.traced, work.inventory)
+    traced, inventory = placed(work, contender)
     began = time.process_time()
     run, _ = run_trace(traced, contender.make(), inventory, work.plan, standing=contender.standing)
     took = time.process_time() - began

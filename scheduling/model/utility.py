@@ -338,7 +338,7 @@ def are_points(rows: Sequence[object], *, latest: float) -> TypeGuard[Sequence[t
 
 
 def _is_up_to(high: float, number: object) -> bool:
-    return type(number) in (int, float) and 0 <= number <= high  # type: ignore[operator]
+    return isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= high
 
 
 def _checked_point(where: str, row: object) -> tuple[float, float]:
