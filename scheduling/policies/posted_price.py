@@ -53,10 +53,11 @@ class PricedLedger:
         """
         return math.fsum(self._cells(schedule)[1])
 
-    def costs(self, schedule: Schedule) -> tuple[float, ...]:
-        """Compute the cost of each slot from the schedule's start, money."""
+    def bill(self, schedule: Schedule) -> tuple[float, tuple[float, ...]]:
+        """Compute the cost of a schedule as `cost` does, and that of each slot from its start, money."""
         slots, costs = self._cells(schedule)
-        return tuple(np.bincount(slots + self.ledger.start - schedule.start, weights=costs).tolist())
+        by_slot = np.bincount(slots + self.ledger.start - schedule.start, weights=costs)
+        return math.fsum(costs), tuple(by_slot.tolist())
 
     def _cells(self, schedule: Schedule) -> tuple[Ints, Floats]:
         """Return the slot (counted from the ledger's start) and the cost of each placement in each of its slots."""
@@ -145,7 +146,7 @@ def decide(bid: Bid, posted: PricedLedger, *, density: tuple[float, ...]) -> Dec
 def _admit(
     bid: Bid, posted: PricedLedger, schedule: Schedule, *, standalone_value: float, density: tuple[float, ...]
 ) -> Decision:
-    value, payment = value_of(bid, schedule), posted.cost(schedule)
+    value, (payment, costs) = value_of(bid, schedule), posted.bill(schedule)
     wait = schedule.completion - bid.arrival
     explanation = (
         f"Admitted: it starts in slot {schedule.start} and is complete at slot {schedule.completion}, "
@@ -161,7 +162,7 @@ def _admit(
         standalone_value=standalone_value,
         density=density,
         prices=posted.prices.to_json(),
-        costs=posted.costs(schedule),
+        costs=costs,
     )
 
 

@@ -160,7 +160,7 @@ def test_a_schedule_without_machines_costs_nothing() -> None:
     kernel = Rounding(last=3, found_last=None)
     posted = PricedLedger(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
     nothing = Schedule(start=0, completion=0, placements=())
-    assert (posted.cost(nothing), posted.costs(nothing)) == (0.0, ())
+    assert posted.bill(nothing) == (posted.cost(nothing), ()) == (0.0, ())
 
 
 def test_costs_are_reported_by_slot_from_the_start_of_the_schedule() -> None:
@@ -170,8 +170,9 @@ def test_costs_are_reported_by_slot_from_the_start_of_the_schedule() -> None:
     posted = PricedLedger(ledger, reserve_prices([1.0, 1.0], [4.0, 4.0]), kernel, kernel)
     asked = held(start=7, end=10, server=0, count=1)
     # Half of the two GPUs is sold in slots 8 and 9.
-    assert posted.costs(asked) == pytest.approx((1.0, 2.0, 2.0))
-    assert posted.cost(asked) == pytest.approx(5.0)
+    cost, by_slot = posted.bill(asked)
+    assert by_slot == pytest.approx((1.0, 2.0, 2.0))
+    assert cost == posted.cost(asked) == pytest.approx(5.0)
 
 
 def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:

@@ -11,8 +11,8 @@ from numba import njit
 
 from scheduling.best_response.base import PAYOFF
 from scheduling.best_response.rigid import index as rigid_index
-from scheduling.best_response.rigid.bounds import cheapest_slots
-from scheduling.best_response.rigid.job import Job
+from scheduling.best_response.rigid.bounds import bound_option, bound_workers, cheapest_slots
+from scheduling.best_response.rigid.job import Job, list_options
 from scheduling.best_response.rigid.kernel import RigidIndex, RigidKernel, smallest_problem
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.ending import Ending
@@ -85,6 +85,35 @@ def test_no_machine_costs_less_in_any_slot_of_the_job_than_the_bound_and_some_co
         nowhere += not fits_there.any(axis=(1, 2)).all()
         assert least_prices(tables, job._replace(first=first, latest=latest)).tolist() == least, f"seed {[seed, case]}"
     assert 0 < nowhere < rounds(60)
+
+
+def _bounds(tables: Tables, job: Job) -> list[tuple[float, float]]:
+    options = list_options(tables, job)
+    alone, each, bounds = bound_workers(tables, job, options), np.empty(tables.room.shape[2]), []
+    for i in range(len(options.number)):
+        greatest, _ = bound_option(tables, job, options, i, each)
+        bounds.append((alone[options.worker[i], options.number[i]], greatest))
+    return bounds
+
+
+bounds_of_options = cast(Callable[[Tables, Job], list[tuple[float, float]]], njit(_bounds))
+"""For each option the bound of its workers alone, and the bound of its best start."""
+
+
+def test_no_option_scores_more_than_its_workers_would_alone() -> None:
+    seed, tight, loose = fresh_seed(), 0, 0
+    for case in range(rounds(60)):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        index = RigidIndex(problem.inventory, len(problem.used))
+        index.refresh(problem.used, problem.prices)
+        job = index._job(problem.bid, problem.start, None, int(case % 2), case % 3, -np.inf if case % 3 == 0 else 0.0)
+        if job.first < job.latest:
+            for alone, greatest in bounds_of_options(index._tables, job):
+                assert alone >= greatest, f"seed {[seed, case]}"
+                tight += alone == greatest > -np.inf
+                loose += alone > greatest
+    assert tight > 0
+    assert loose > 0
 
 
 def test_no_schedule_ends_after_the_value_is_gone_and_none_that_wins_is_lost() -> None:

@@ -21,12 +21,13 @@ from scheduling.policies.dps import Dps
 from tests.scheduling.worlds import Run, world
 
 ENTRIES = (
-    "build_servers",
     "changed_slots",
-    "price_peaks",
+    "price_all",
+    "price_some",
+    "refresh_all",
     "refresh_cheapest",
     "refresh_ps",
-    "refresh_server",
+    "refresh_some",
     "search",
 )
 MODULES = (rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables)

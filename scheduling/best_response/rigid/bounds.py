@@ -7,7 +7,7 @@ operations as exact scores, and rounding is monotone, so no bound is ever below 
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import inlined, inner
+from scheduling.best_response.rigid.compiled import borrowing, inlined
 from scheduling.best_response.rigid.job import WORST, Job, Options, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
@@ -40,13 +40,39 @@ def cheapest_slots(tables: Tables, job: Job) -> Ints:
 
 
 @inlined
-def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order: Floats) -> None:
-    """Write to `order` a rough upper bound of each option's score, from the least price of each machine type (M)."""
+def rough_bounds(tables: Tables, job: Job, options: Options, order: Floats) -> None:
+    """Write to `order` a rough upper bound of each option's score: its workers alone, or the least prices of any slot.
+
+    Most options cannot win with their workers alone, and options that differ in their PSs share that bound.
+    """
+    least, alone = cheapest_slots(tables, job), bound_workers(tables, job, options)
     for i in range(len(order)):
         w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
         held = options.duration[i] + job.tail
         cost = tables.quantum[w] * (options.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
-        order[i] = score(job, job.latest - options.duration[i], job.first + options.duration[i], cost)
+        bound = score(job, job.latest - options.duration[i], job.first + options.duration[i], cost)
+        order[i] = min(bound, alone[w, options.number[i]])
+
+
+@inlined
+def bound_workers(tables: Tables, job: Job, options: Options) -> Floats:
+    """Return upper bounds of the score of all options with n workers of a type, if PSs cost nothing, W x (N + 1)."""
+    slots = tables.room.shape[2]
+    shortest = np.full((tables.cheap.shape[0], job.durations.shape[3]), slots + 1)
+    for i in range(len(options.number)):
+        w, n = options.worker[i], options.number[i]
+        shortest[w, n] = min(shortest[w, n], options.duration[i])
+    greatest = np.full(shortest.shape, WORST)
+    for w in range(shortest.shape[0]):
+        for n in range(1, shortest.shape[1]):
+            d = shortest[w, n]
+            lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
+            for a in range(job.first, job.latest - d + 1):
+                b = a + d + job.tail
+                if lasts[a] >= b:
+                    cost = tables.quantum[w] * workers_cost(tables.cheap[w], n, a, b)
+                    greatest[w, n] = max(greatest[w, n], score(job, a, a + d, cost))
+    return greatest
 
 
 @inlined
@@ -81,7 +107,7 @@ def pss_needed(tables: Tables, options: Options, i: int) -> int:
     return k if k <= pss else 0
 
 
-@inner
+@borrowing
 def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
     """Return a lower bound of the cost of n workers in slots [a, b); `cheap` is (N + 1) x (T + 1)."""
     tabled = min(n, len(cheap) - 1)

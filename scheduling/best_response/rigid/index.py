@@ -12,12 +12,13 @@ from scheduling.best_response.rigid.job import Job
 from scheduling.best_response.rigid.search import search
 from scheduling.best_response.rigid.tables import (
     Tables,
-    build_servers,
     changed_slots,
-    price_peaks,
+    price_all,
+    price_some,
+    refresh_all,
     refresh_cheapest,
     refresh_ps,
-    refresh_server,
+    refresh_some,
 )
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
@@ -102,7 +103,7 @@ class RigidIndex:
         self._totals = np.zeros((workers, slots), np.int64)
         self._slot_prices = np.zeros((pss, slots, most + 1), np.int64)
         self._unit: Floats = np.zeros((slots, *self.inventory.capacity.shape))
-        self._peaks: Floats = np.zeros((machines, servers))
+        self._peaks: Floats = np.zeros(machines)
         self._tables = Tables(
             demand=self._demand,
             demanded=self._demanded,
@@ -114,6 +115,7 @@ class RigidIndex:
             most_small=self._most_small,
             free=np.zeros((slots, *self.inventory.capacity.shape), np.int64),
             quantum=np.ones(machines),
+            cost=np.zeros((machines, slots, servers)),
             slot_price=np.zeros((machines, slots, servers), np.int64),
             price=np.zeros((machines, slots + 1, servers), np.int64),
             room=np.zeros((machines, levels, slots, servers), np.int32),
@@ -143,9 +145,7 @@ class RigidIndex:
         if len(touched):
             end = int(high[touched].max())
             self._take(used, prices, touched, slice(int(low[touched].min()), end))
-            if self._rescale() or again:
-                self._build(slots)
-            elif 4 * len(touched) > used.shape[1]:
+            if again or 4 * len(touched) > used.shape[1]:
                 self._build(end)
             else:
                 self._update(touched, low, high)
@@ -168,31 +168,43 @@ class RigidIndex:
             self._unit[slots, where] = prices.of(now, capacity, ahead)
         if self.price_cap < math.inf:
             self._tables.free[self._unit > self.price_cap] = 0
-        price_peaks(self._tables, self._unit, touched, self._peaks)
-
-    def _rescale(self) -> bool:
-        """Choose the quanta from the greatest prices now posted, not earlier ones; return whether they changed."""
-        exponent = np.maximum(np.frexp(self._peaks.max(axis=1, initial=0.0))[1], -900) - self._bits
-        quantum = np.ldexp(1.0, exponent)
-        if (quantum == self._tables.quantum).all():
-            return False
-        self._tables.quantum[:] = quantum
-        return True
 
     def _build(self, end: int) -> None:
         """Compute the tables again for the slots before `end`; later ones did not change."""
-        build_servers(self._tables, self._unit, end)
+        types = np.arange(len(self._demand))
+        price_all(self._tables, self._unit, end)
+        end = self.slots if len(self._rescale(types)) else end
+        refresh_all(self._tables, types, end)
         dirty = np.zeros((len(self._demand), self.slots), np.bool_)
         dirty[:, :end] = True
         self._derive(dirty)
 
     def _update(self, touched: Ints, low: Ints, high: Ints) -> None:
+        """Bring the tables up to date with the servers that changed in their slots [low, high)."""
         dirty = np.zeros((len(self._demand), self.slots), np.bool_)
-        for s in touched:
-            refresh_server(self._tables, self._unit, s, low[s], high[s], dirty)
+        changed = np.empty((len(touched), len(self._demand), 2), np.int64)
+        price_some(self._tables, self._unit, touched, low, high, changed, dirty)
+        rescaled = self._rescale(np.flatnonzero(dirty.any(axis=1)))
+        refresh_some(self._tables, touched, changed)
+        if len(rescaled):
+            refresh_all(self._tables, rescaled, self.slots)
+            dirty[rescaled] = True
         self._derive(dirty)
 
+    def _rescale(self, types: Ints) -> Ints:
+        """Choose the quanta of machine types from their greatest prices now posted, not earlier ones.
+
+        Return the types whose quantum changed.
+        """
+        self._peaks[types] = [self._tables.cost[m].max(initial=0.0) for m in types]
+        exponent = np.maximum(np.frexp(self._peaks)[1], -900) - self._bits
+        quantum = np.ldexp(1.0, exponent)
+        rescaled = np.flatnonzero(quantum != self._tables.quantum)
+        self._tables.quantum[:] = quantum
+        return rescaled
+
     def _derive(self, dirty: Flags) -> None:
+        """Bring the tables of bounds up to date with the slots of machine types marked dirty."""
         tables = self._tables
         for m in np.flatnonzero(dirty.any(axis=1)):
             price, room = tables.slot_price[m], tables.room[m, 0]
@@ -203,8 +215,9 @@ class RigidIndex:
             else:
                 p = int(m) - self._workers
                 refresh_ps(price, room, dirty[m], self._slot_prices[p], tables, p)
-        tables.hub_price[:] = np.moveaxis(tables.price[:, :, self._hubs], 2, 0)
-        tables.hub_room[:] = np.moveaxis(tables.room[:, :, :, self._hubs], 3, 0)
+            for hub, server in enumerate(self._hubs):
+                tables.hub_price[hub, m] = tables.price[m, :, server]
+                tables.hub_room[hub, m] = tables.room[m, :, :, server]
 
     def search(
         self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float

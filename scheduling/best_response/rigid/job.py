@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.base import LATEST, RATIO
-from scheduling.best_response.rigid.compiled import Counts, greatest, inlined, inner
+from scheduling.best_response.rigid.compiled import Counts, borrowing, greatest, inlined
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 
@@ -43,13 +43,13 @@ class Options(NamedTuple):
     duration: Ints
 
 
-@inner
+@borrowing
 def is_ring(tables: Tables, p: int) -> bool:
     """Return whether this PS type stands for the missing PS of a ring, which demands nothing."""
     return bool(tables.demanded[tables.cheap.shape[0] + p, 0] < 0)
 
 
-@inner
+@borrowing
 def score(job: Job, start: int, completion: int, cost: float) -> float:
     """Return the score that the search maximises; it never rises with cost."""
     value = job.values[completion]
@@ -97,7 +97,7 @@ def list_options(tables: Tables, job: Job) -> Options:
     return Options(options.spread[:i], options.worker[:i], options.ps[:i], options.number[:i], options.duration[:i])
 
 
-@inner
+@borrowing
 def level_of(held: int) -> int:
     """Return the level of the sparse table of which two windows cover `held` slots."""
     level = 0

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import Counts, inlined, inner, make_heap, sift
+from scheduling.best_response.rigid.compiled import Counts, borrowing, inlined, make_heap, sift
 from scheduling.best_response.rigid.job import WORST, Job, Options, is_ring, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Ints
@@ -127,7 +127,7 @@ def best_host(
     return best, host, near
 
 
-@inner
+@borrowing
 def load_window(tables: Tables, job: Job, options: Options, i: int, a: int, scratch: Scratch) -> None:
     """Compute room and price of workers and PSs on every server in a candidate's window, by sparse tables and sums."""
     w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
@@ -147,16 +147,17 @@ def load_window(tables: Tables, job: Job, options: Options, i: int, a: int, scra
         scratch.ps_cost[s] = ps_after[s] - ps_before[s]
 
 
-@inner
+@borrowing
 def fits_together(tables: Tables, options: Options, i: int, a: int, held: int, s: int, near: int, pss: int) -> bool:
     """Return whether `near` workers and `pss` PSs fit one server in the whole window, resource by resource."""
     w, p = options.worker[i], options.ps[i]
     if not tables.shared[w, p]:
         return True
-    demand = near * tables.demand[w] + pss * tables.demand[tables.cheap.shape[0] + p]
-    for t in range(a, a + held):
-        for r in range(len(demand)):
-            if tables.free[t, s, r] < demand[r]:
+    ps = tables.cheap.shape[0] + p
+    for r in range(tables.demand.shape[1]):
+        need = near * tables.demand[w, r] + pss * tables.demand[ps, r]
+        for t in range(a, a + held):
+            if tables.free[t, s, r] < need:
                 return False
     return True
 
@@ -176,7 +177,7 @@ def cheapest_host(tables: Tables, options: Options, i: int, scratch: Scratch) ->
     return best
 
 
-@inner
+@borrowing
 def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[int, int]:
     """Take the cheapest workers until there are `units` or none is left; return (heap size, workers)."""
     while size > 0 and have < units:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.base import PAYOFF
-from scheduling.best_response.rigid.bounds import bound_option, cheapest_slots, rough_bounds
-from scheduling.best_response.rigid.compiled import inlined, inner, kernel
+from scheduling.best_response.rigid.bounds import bound_option, rough_bounds
+from scheduling.best_response.rigid.compiled import borrowing, inlined, kernel
 from scheduling.best_response.rigid.job import WORST, Job, Options, list_options
 from scheduling.best_response.rigid.placement import Scratch, describe, evaluate, make_scratch
 from scheduling.best_response.rigid.tables import Tables
@@ -55,7 +55,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
     size = len(options.number)
     order = np.empty(size)
-    rough_bounds(tables, job, options, cheapest_slots(tables, job), order)
+    rough_bounds(tables, job, options, order)
     none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
     for i in range(size):
         keys[i] = tie_key(tables, options, i, job.first)  # of its earliest start: the least of the row
@@ -91,13 +91,13 @@ def exhaust(tables: Tables, job: Job, options: Options, c: Candidates, best: Bes
     return best
 
 
-@inner
+@borrowing
 def may_win(bound: float, key: int, best: Best) -> bool:
     """Return whether a candidate of this bound and key can beat the best one; if not, no later one can."""
     return bool(bound > best.score or (bound == best.score and bound > WORST and key <= best.key))
 
 
-@inner
+@borrowing
 def improve(tables: Tables, job: Job, options: Options, i: int, a: int, key: int, best: Best, scratch: Scratch) -> Best:
     """Evaluate one candidate exactly; return the better of it and the best so far."""
     got, host, near = evaluate(tables, job, options, i, a, best.score, scratch)
@@ -134,7 +134,7 @@ def collect(tables: Tables, job: Job, options: Options, bounds: Floats, bounded:
     return c
 
 
-@inner
+@borrowing
 def tie_key(tables: Tables, options: Options, i: int, a: int) -> int:
     """Return (completion, start, workers, worker type, PS type) as one number in the same order."""
     workers, _, slots = tables.cheap.shape
@@ -143,7 +143,7 @@ def tie_key(tables: Tables, options: Options, i: int, a: int) -> int:
     return int((key * workers + options.worker[i]) * pss + options.ps[i])
 
 
-@inner
+@borrowing
 def precedes(c: Candidates, x: int, y: int) -> bool:
     """Is candidate x to be bounded at before y?"""
     if c.bound[x] != c.bound[y]:
@@ -153,14 +153,14 @@ def precedes(c: Candidates, x: int, y: int) -> bool:
     return x < y
 
 
-@inner
+@borrowing
 def heapify(c: Candidates) -> None:
     """Order all candidates as a heap."""
     for at in range(len(c.heap) // 2 - 1, -1, -1):
         sift_candidates(c, len(c.heap), at)
 
 
-@inner
+@borrowing
 def pop(c: Candidates, size: int) -> int:
     """Remove the first of `size` candidates from the heap and return it."""
     top = c.heap[0]
@@ -169,7 +169,7 @@ def pop(c: Candidates, size: int) -> int:
     return int(top)
 
 
-@inner
+@borrowing
 def sift_candidates(c: Candidates, size: int, at: int) -> None:
     """Restore the heap order below position `at`."""
     item = c.heap[at]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import Counts, Flags, inlined, inner, kernel, make_heap, sift
+from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags, borrowing, inlined, kernel, make_heap, sift
 from scheduling.model.types import Floats, Ints
 
 
@@ -36,8 +36,10 @@ class Tables(NamedTuple):
     """T x S x R."""
     quantum: Floats
     """Money one step of `slot_price` stands for, M."""
+    cost: Floats
+    """Price of a machine in a slot, money, 0 where none fits, M x T x S."""
     slot_price: Ints
-    """Price of a machine in a slot, 0 where none fits, M x T x S."""
+    """The same in quanta, M x T x S."""
     price: Ints
     """Sums of `slot_price` over the slots before t, M x (T + 1) x S."""
     room: Counts
@@ -71,7 +73,7 @@ def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
                     break
 
 
-@inner
+@borrowing
 def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
     """Return how many machines of a demand fit the free capacity."""
     most, i = 1 << 24, 0
@@ -82,7 +84,7 @@ def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
     return most
 
 
-@inner
+@borrowing
 def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
     """Return the price of a machine for one slot."""
     total, i = 0.0, 0
@@ -93,58 +95,77 @@ def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
 
 
 @kernel
-def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> None:
-    """Write to `peaks` (M x S) each type's greatest price in a slot where it fits, for the servers `touched`."""
-    for m in range(len(tables.demand)):
-        demand, demanded = tables.demand[m], tables.demanded[m]
-        for s in touched:
-            peaks[m, s] = 0.0
-        for t in range(len(unit)):
-            for s in touched:
-                cost = machine_price(unit[t, s], demand, demanded)
-                if cost > peaks[m, s] and fit(tables.free[t, s], demand, demanded) > 0:
-                    peaks[m, s] = cost
+def price_some(tables: Tables, unit: Floats, touched: Ints, low: Ints, high: Ints, changed: Ints, dirty: Flags) -> None:
+    """Compute room and cost of the servers `touched` in their slots [low, high), S numbers each.
 
-
-@kernel
-def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, dirty: Flags) -> None:
-    """Recompute room and price of a server that changed in slots [low, high); mark differences in `dirty` (M x T)."""
-    room, slot_price = tables.room, tables.slot_price
-    slots = room.shape[2]
-    for m in range(len(room)):
-        demand, demanded = tables.demand[m], tables.demanded[m]
-        first, last = slots, 0
-        for t in range(low, high):
-            now = fit(tables.free[t, s], demand, demanded)
-            cost = int(np.rint(machine_price(unit[t, s], demand, demanded) / tables.quantum[m])) if now > 0 else 0
-            if now != room[m, 0, t, s] or cost != slot_price[m, t, s]:
-                room[m, 0, t, s] = now
-                slot_price[m, t, s] = cost
-                dirty[m, t] = True
-                first, last = min(first, t), t + 1
-        if first < last:
-            _refresh_levels(room[m], s, first, last)
-            for t in range(first, slots):
-                tables.price[m, t + 1, s] = tables.price[m, t, s] + slot_price[m, t, s]
-
-
-@kernel
-def build_servers(tables: Tables, unit: Floats, end: int) -> None:
-    """Compute the rooms and prices of every server in the slots before `end`, in the order of memory.
-
-    The result is that of `refresh_server` for every server.
+    Where a type's room or cost differs from before, its slots are marked in `dirty` (M x T), and `changed`
+    ((servers touched) x M x 2) has the first of them and the one after the last; 0 and 0 where nothing differs.
     """
-    room, slot_price, price = tables.room, tables.slot_price, tables.price
-    machines, levels, slots, servers = room.shape
-    for m in range(machines):
+    for i in range(len(touched)):
+        s = touched[i]
+        for m in range(len(tables.room)):
+            demand, demanded = tables.demand[m], tables.demanded[m]
+            first, last = 0, 0
+            for t in range(low[s], high[s]):
+                now = fit(tables.free[t, s], demand, demanded)
+                cost = machine_price(unit[t, s], demand, demanded) if now > 0 else 0.0
+                if now != tables.room[m, 0, t, s] or cost != tables.cost[m, t, s]:
+                    tables.room[m, 0, t, s] = now
+                    tables.cost[m, t, s] = cost
+                    dirty[m, t] = True
+                    first, last = first if last > 0 else t, t + 1
+            changed[i, m, 0], changed[i, m, 1] = first, last
+
+
+@kernel
+def price_all(tables: Tables, unit: Floats, end: int) -> None:
+    """Compute room and cost of every server in the slots before `end`, as `price_some` does, in the order of memory."""
+    for m in range(len(tables.room)):
         demand, demanded = tables.demand[m], tables.demanded[m]
+        for t in range(end):
+            free, money, room, cost = tables.free[t], unit[t], tables.room[m, 0, t], tables.cost[m, t]
+            for s in range(len(room)):
+                room[s], cost[s] = MACHINES, 0.0
+            i = 0
+            while demanded[i] >= 0:
+                r, units = demanded[i], demand[demanded[i]]
+                for s in range(len(room)):
+                    room[s] = min(room[s], max(free[s, r], 0) // units)
+                    cost[s] += money[s, r] * units
+                i += 1
+            for s in range(len(room)):
+                if room[s] == 0:
+                    cost[s] = 0.0
+
+
+@kernel
+def refresh_some(tables: Tables, touched: Ints, changed: Ints) -> None:
+    """Compute prices, sums and levels of the servers `touched` again, where `price_some` found that they changed."""
+    slots = tables.room.shape[2]
+    for i in range(len(touched)):
+        s = touched[i]
+        for m in range(len(tables.room)):
+            first, last = changed[i, m]
+            if last == 0:
+                continue
+            for t in range(first, last):
+                tables.slot_price[m, t, s] = int(np.rint(tables.cost[m, t, s] / tables.quantum[m]))
+            _refresh_levels(tables.room[m], s, first, last)
+            for t in range(first, slots):
+                tables.price[m, t + 1, s] = tables.price[m, t, s] + tables.slot_price[m, t, s]
+
+
+@kernel
+def refresh_all(tables: Tables, types: Ints, end: int) -> None:
+    """Compute prices, sums and levels of machine types again, whose room and cost changed before slot `end`."""
+    room, slot_price, price = tables.room, tables.slot_price, tables.price
+    _, levels, slots, servers = room.shape
+    for m in types:
+        per_quantum = 1.0 / tables.quantum[m]  # exact: a power of two
         price[m, 0] = 0
         for t in range(end):
             for s in range(servers):
-                now = fit(tables.free[t, s], demand, demanded)
-                cost = int(np.rint(machine_price(unit[t, s], demand, demanded) / tables.quantum[m])) if now > 0 else 0
-                room[m, 0, t, s] = now
-                slot_price[m, t, s] = cost
+                slot_price[m, t, s] = int(np.rint(tables.cost[m, t, s] * per_quantum))
         for t in range(slots):
             for s in range(servers):
                 price[m, t + 1, s] = price[m, t, s] + slot_price[m, t, s]
