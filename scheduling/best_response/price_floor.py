@@ -8,6 +8,7 @@ import numpy as np
 from scheduling.best_response.base import PriceOf
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
+from scheduling.model.inventory import MachineType
 from scheduling.model.types import Floats, Ints
 
 ROUNDING = 1e-9
@@ -19,9 +20,9 @@ GRID = 16
 class PriceFloor:
     """Bounds on the payoffs of bids on one ledger at its posted prices.
 
-    A job needs a number of worker-slots, and has at most one worker for each chunk in a slot. So it costs at least as
-    much as that many worker-slots where they are cheapest, whatever its policy allows. Parameter servers, servers that
-    a worker would share, and breaks are left out.
+    With one type of workers a job needs a number of worker-slots, and it has at most one worker for each chunk in a
+    slot. So it costs at least as much as that many worker-slots where they are cheapest, whatever its policy allows.
+    Parameter servers, servers that a worker would share, and breaks are left out.
 
     Examples
     --------
@@ -37,60 +38,74 @@ class PriceFloor:
     def __init__(self, ledger: Ledger, prices: PriceOf) -> None:
         self._ledger = ledger
         self._prices = prices
+        self._known: dict[MachineType, Floats] = {}
 
     def may_pay(self, bid: Bid) -> bool:
         """Return False only if no schedule of the bid is worth more than it costs.
 
         Notes
         -----
-        O(T) for each doubling of the time in which the job could be complete; O(T S R) once for comparing slots.
+        O(T) for each type of workers with which the job fits the horizon and each doubling of the time in which it
+        could be complete; O(T S R) once for each of these types.
         """
-        now, slots = self._ledger.start, len(self._cheapest)
-        work = float(bid.work * min(bid.worker_time, default=0))
+        work, most = bid.work, bid.chunks * len(self._ledger.used)
+        for machine, time in zip(self._ledger.inventory.workers, bid.worker_time, strict=True):
+            # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
+            fits = work * time.numerator <= most * time.denominator
+            if fits and self._may_pay_with(machine, float(work * time), bid):
+                return True
+        return False
+
+    def _may_pay_with(self, machine: MachineType, work: float, bid: Bid) -> bool:
+        """Return `may_pay` for workers of one type, of which the job needs `work` worker-slots."""
+        cheapest = self._cheapest(machine)
+        now, slots = self._ledger.start, len(cheapest)
         least = max(1, math.ceil(work / bid.chunks * (1.0 - ROUNDING)))
         first = max(least, bid.arrival + least - now)
-        if self._payoff(bid, work, least, bid.utility.at(now + first - bid.arrival), slots) <= 0.0:
+        if bid.utility.at(now + first - bid.arrival) <= _least_cost(cheapest, least, work, bid.chunks):
             return False
         while first <= slots:
             last = min(slots, 2 * first)
-            if self._payoff(bid, work, least, bid.utility.at(now + first - bid.arrival), last) > 0.0:
+            value = bid.utility.at(now + first - bid.arrival)
+            if value > _least_cost(cheapest[:last], least, work, bid.chunks):
                 return True
             first = last + 1
         return False
 
-    def _payoff(self, bid: Bid, work: float, least: int, value: float, last: int) -> float:
-        """Return at least the payoff of any schedule of this value that is complete by the end of slot `last`."""
-        if last < least:
-            return -math.inf
-        cheapest = np.partition(self._cheapest[:last], least - 1)[:least]
-        if not math.isfinite(cheapest[-1]):
-            return -math.inf
-        full = float(cheapest[:-1].sum()) * bid.chunks
-        cost = full + max(0.0, work - (least - 1) * bid.chunks) * float(cheapest[-1])
-        return value - cost * (1.0 - ROUNDING)
+    def _cheapest(self, machine: MachineType) -> Floats:
+        """Return at most the price of the cheapest worker of a type that is free in each slot, T numbers.
+
+        Infinite if no server has room. Of two slots with the same use the later one costs at least as much. So prices
+        are computed at the heads of stretches of equal use only, and stand for the slots that follow.
+        """
+        if machine not in self._known:
+            heads, free, unit = self._at_heads
+            demand = np.array(machine.demand)
+            demanded = np.flatnonzero(demand)
+            room = (free[:, :, demanded] >= demand[demanded]).all(axis=2)
+            price = np.where(room, unit[:, :, demanded] @ demand[demanded], math.inf)
+            found = price.min(axis=1, initial=math.inf)
+            self._known[machine] = np.repeat(found, np.diff(heads, append=len(self._ledger.used)))
+        return self._known[machine]
 
     @cached_property
-    def _cheapest(self) -> Floats:
-        """At most the price of the cheapest worker that is free in each slot, T numbers; infinite if no server has
-        room.
-
-        Of two slots with the same use the later one costs at least as much. So prices are computed at the heads of
-        stretches of equal use only, and stand for the slots that follow.
-        """
-        ledger, inventory = self._ledger, self._ledger.inventory
-        used = ledger.used
+    def _at_heads(self) -> tuple[Ints, Ints, Floats]:
+        """The heads of stretches of equal use, and what is free in them and its price, H x S x R each."""
+        used, capacity = self._ledger.used, self._ledger.inventory.capacity
         heads = _heads(used)
         taken = used[heads]
-        unit = self._prices.of(taken, inventory.capacity, heads[:, np.newaxis])
-        free = inventory.capacity - taken
-        found = np.full(len(heads), math.inf)
-        for machine in inventory.workers:
-            demand = np.array(machine.demand)
-            demanded = demand > 0
-            room = (free[:, :, demanded] >= demand[demanded]).all(axis=2)
-            price = np.where(room, unit @ demand, math.inf)
-            np.minimum(found, price.min(axis=1, initial=math.inf), out=found)
-        return np.repeat(found, np.diff(heads, append=len(used)))
+        return heads, capacity - taken, self._prices.of(taken, capacity, heads[:, np.newaxis])
+
+
+def _least_cost(cheapest: Floats, least: int, work: float, chunks: int) -> float:
+    """Return at most the cost of `work` worker-slots in slots of these prices; at least `least` of them are used."""
+    if len(cheapest) < least:
+        return math.inf
+    cells = np.partition(cheapest, least - 1)[:least]
+    if not math.isfinite(cells[-1]):
+        return math.inf
+    full = float(cells[:-1].sum()) * chunks
+    return (full + max(0.0, work - (least - 1) * chunks) * float(cells[-1])) * (1.0 - ROUNDING)
 
 
 def _heads(used: Ints) -> Ints:

@@ -1,6 +1,7 @@
 """The lower bound on costs: it never excludes a bid that its best response would admit, and excludes most others."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from scheduling.best_response.price_floor import PriceFloor
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import Book
 from scheduling.model.example import INVENTORY, job
+from scheduling.model.inventory import MachineType
+from scheduling.model.utility import Constant
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import grant
@@ -76,3 +79,13 @@ def test_a_job_that_is_late_or_has_no_room_is_excluded() -> None:
     assert PriceFloor(ledger, prices).may_pay(job(11.0))
     ledger.commit(held(start=7, end=8, server=0, count=2))
     assert not PriceFloor(ledger, prices).may_pay(job(1000.0))
+
+
+def test_a_type_that_is_cheap_and_slow_and_one_that_is_dear_and_fast_are_no_type_that_is_cheap_and_fast() -> None:
+    slow, fast = INVENTORY.workers[0], MachineType("fast", (0, 1), Fraction(100))
+    inventory = replace(INVENTORY, workers=(slow, fast))
+    floor = PriceFloor(Ledger(inventory, start=0, slots=8), reserve_prices([1.0, 16.0], [1.0, 16.0]))
+    bid = replace(job(), worker_time=(Fraction(2), Fraction(1, 4)), transfer_time=(Fraction(0), Fraction(0)))
+    # Eight worker-slots of the one cost 8, one of the other costs 16; one of the one would cost 1.
+    assert not floor.may_pay(replace(bid, utility=Constant(7.9)))
+    assert floor.may_pay(replace(bid, utility=Constant(8.1)))

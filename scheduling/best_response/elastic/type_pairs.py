@@ -38,11 +38,11 @@ def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePa
     >>> [pair.worker_slots for pair in type_pairs(job(), INVENTORY, slots=8)]
     [4]
     """
-    most = bid.chunks * slots
+    work, most = bid.work, bid.chunks * slots
 
     def fits(time: Fraction) -> bool:
         # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
-        return bid.work * time.numerator <= most * time.denominator
+        return work * time.numerator <= most * time.denominator
 
     pss = [
         (p, ps, time)
@@ -55,4 +55,4 @@ def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePa
         for p, ps, update in pss:
             step = time + update + bid.transfer_time[w]
             if fits(step) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
-                yield TypePair(w, p, worker, ps, step, max(1, math.ceil(bid.work * step)))
+                yield TypePair(w, p, worker, ps, step, max(1, math.ceil(work * step)))
