@@ -6,6 +6,7 @@ import pytest
 
 from scheduling.best_response.base import slots_ahead
 from scheduling.model.errors import InvalidField
+from scheduling.pricing import price_function
 from scheduling.pricing.price_function import LARGEST_LOG, LONGEST_DISCOUNT, PriceFunction, eta_prices, reserve_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.prices_slow import all_prices, random_reserve_prices
@@ -44,7 +45,9 @@ def test_each_slot_ahead_adds_the_same() -> None:
     assert prices[:, 0, 0] == pytest.approx([2.0, 2.25, 2.5])
 
 
-def test_prices_equal_those_of_the_formula_unit_by_unit() -> None:
+@pytest.mark.parametrize("block", [1, 20, price_function.BLOCK])
+def test_prices_equal_those_of_the_formula_unit_by_unit(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(price_function, "BLOCK", block)
     seed = fresh_seed()
     for case in range(rounds(40)):
         rng = np.random.default_rng([seed, case])
