@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from auctions.domain.errors import NotReady
 from auctions.engine.intake import Submitted
 from auctions.engine.submission import quote, refusal, submit_bid
-from auctions.models import Bid, Market
+from auctions.models import Bid, Market, PolicyVersion
 from auctions.readings import publications
 from execution.models import Execution
 from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
@@ -21,7 +21,8 @@ from frontend.figures import value
 from frontend.figures.base import Drawing
 from frontend.forms.submission import BidForm, initial_of
 from scheduling.model.types import Json
-from scheduling.policies.base import Objective
+from scheduling.policies.base import Objective, Policy
+from scheduling.policies.learned_prices import LearnedPricePolicy
 from scheduling.policies.posted_price import CENT
 
 
@@ -48,8 +49,16 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
         form = BidForm(initial=_prefilled(request, market), cluster=market.cluster, bidder=viewer)
     executes = Execution.objects.filter(cluster=market.cluster).exists()
     context = {"market": market, "form": form, "key": key, "line": timeline_of(market), "executes": executes}
+    context["fee"] = _fee_of_a_slot(PolicyVersion.in_force(market.pk).policy())
     status = 422 if form.is_bound else 200
     return render(request, "frontend/submit.html", context, status=status)
+
+
+def _fee_of_a_slot(policy: Policy) -> str:
+    """Return the share of a usual offer by which the price rises with each slot ahead, in percent; empty if none."""
+    if not isinstance(policy, LearnedPricePolicy) or policy.price == "paper" or policy.sooner == 0.0:
+        return ""
+    return f"{100 * policy.sooner:g} %"
 
 
 @action_view

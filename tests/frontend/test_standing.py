@@ -111,3 +111,23 @@ def test_operators_read_how_many_standing_bids_acceptance_and_proven_share_leave
     assert {key for key, note in tiles.items() if note.endswith(", 1 standing bid left out")} == {"admitted", "optimum"}
     assert as_operator.get(HOME).text.count("1 standing bid left out") == 2
     assert "left out" not in as_alice.get(HOME).text
+
+
+@pytest.mark.parametrize(
+    ("policy", "parameters", "fee"),
+    [
+        ("dps", {}, "0.003 %"),
+        ("dps", {"price": "fluid", "sooner": 0.25}, "25 %"),
+        ("dps", {"sooner": 0.0}, ""),
+        ("dps", {"price": "paper"}, ""),
+        ("completions", {}, ""),
+        ("competition", {}, ""),
+    ],
+)
+def test_the_form_says_what_each_slot_ahead_adds_to_the_price(
+    policy: str, parameters: dict[str, Any], fee: str, as_alice: Client
+) -> None:
+    open_market(make_cluster(), policy=policy, parameters=parameters)
+    page = as_alice.get(f"{HOME}submit/").text
+    assert ("with each slot ahead" in page) == bool(fee)
+    assert f"Prices rise by {fee} of what past bids usually offered" in page or not fee
