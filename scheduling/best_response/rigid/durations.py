@@ -34,7 +34,8 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
 
     Notes
     -----
-    O(W P N). All quotients are of whole numbers; where they exceed 64 bits, Python's integers are used.
+    O(W P N). All quotients are of whole numbers. With PSs n workers need 1 / n of the slots of one worker, and these
+    may be rounded up first: ceil(x / n) = ceil(ceil(x) / n). For rings Python's integers are used beyond 64 bits.
 
     Examples
     --------
@@ -46,34 +47,34 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
     longest = slots + 1
     shape = (2, len(bid.worker_time), 1 if ring else len(bid.ps_time), most + 1)
     # A job that needs more than all workers in all slots never fits. A cut there keeps the numerators small.
-    rows = (_ring_rows if ring else _rows)(bid, most * longest)
-    scale = max(most, 1) ** 2 if ring else max(most, 1)
+    limit = most * longest
+    if not ring:
+        return _durations(np.array(_alone(bid, limit), np.int64), most, longest).reshape(shape)
+    rows, scale = _ring_rows(bid, limit), max(most, 1) ** 2
     if all((step + shared) * scale < SAFE and q * scale < SAFE for step, shared, q in rows):
         steps, shared, parts = np.array(rows, np.int64).reshape(-1, 3).T.copy()
-        if ring:
-            return _ring_durations(steps, shared, parts, most, longest).reshape(shape)
-        return _durations(steps, parts, most, longest).reshape(shape)
+        return _ring_durations(steps, shared, parts, most, longest).reshape(shape)
     exact = [[longest, *(_slots(*row, n, longest) for n in range(1, most + 1))] for row in rows]
     return np.array(exact, np.int32).reshape(shape)
 
 
-def _rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
-    """Return rows (slots that one worker needs for all the work, as parts of q; 0; q), DPS eq. 1.
+def _alone(bid: Bid, limit: int) -> list[int]:
+    """Return the slots that one worker needs for all the work (DPS eq. 1), rounded up, at most `limit`.
 
-    The rows for all machines on one server come first, then those for spread machines; each in order of the worker
+    The numbers for all machines on one server come first, then those for spread machines; each in order of the worker
     type, then of the PS type.
     """
-    rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
+    sides: tuple[list[int], ...] = ([], [])
     for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
         q = math.lcm(worker.denominator, transfer.denominator, *(ps.denominator for ps in bid.ps_time))
         pss = [_times(ps, q) for ps in bid.ps_time]
-        for side, step in zip(rows, (_times(worker, q), _times(worker, q) + _times(transfer, q)), strict=True):
-            side.extend((min((step + ps) * bid.work, limit * q), 0, q) for ps in pss)
-    return rows[0] + rows[1]
+        for side, step in zip(sides, (_times(worker, q), _times(worker, q) + _times(transfer, q)), strict=True):
+            side.extend(min(-(-(step + ps) * bid.work // q), limit) for ps in pss)
+    return sides[0] + sides[1]
 
 
 def _ring_rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
-    """Return rows (slots that one worker needs; what the others add, eq. 14; q), in the order of `_rows`."""
+    """Return rows (slots that one worker needs, as parts of q; what the others add, eq. 14; q), ordered as `_alone`."""
     rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
     for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
         q = math.lcm(worker.denominator, transfer.denominator, bid.reduce_time.denominator)
@@ -108,13 +109,13 @@ def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts
 
 
 @kernel
-def _durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
-    """Compute max(1, ceil(work / (parts n))) for n = 1..most (DPS eq. 8), at most `longest`, for K rows."""
+def _durations(work: Ints, most: int, longest: int) -> Counts:
+    """Compute max(1, ceil(work / n)) for n = 1..most (DPS eq. 8), at most `longest`, for K rows."""
     out = np.empty((len(work), most + 1), dtype=np.int32)
     for i in range(len(work)):
         out[i, 0] = longest
         for n in range(1, most + 1):
-            out[i, n] = min(longest, max(1, -(-work[i] // (parts[i] * n))))
+            out[i, n] = min(longest, max(1, -(-work[i] // n)))
     return out
 
 
