@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.compiled import borrowing, inlined, kernel
+from scheduling.batch.compiled import borrowing, kernel
 from scheduling.best_response.rigid.compiled import Counts, Flags, greatest
 from scheduling.model.types import Ints
 
@@ -25,6 +25,8 @@ class MachineTypes(NamedTuple):
     """Machines that fit each empty server, M x S."""
     with_ps: Ints
     """Largest number of workers that fit an empty server together with one PS, W x P; 0 if none."""
+    apart: Ints
+    """Largest number of workers, at most N, that fit the empty servers with their PSs all on one of them, W x P."""
 
 
 @kernel
@@ -39,6 +41,41 @@ def count_fitting(demand: Ints, capacity: Ints, fitting: Ints, with_ps: Ints) ->
             for s in range(len(capacity)):
                 if fitting[workers + p, s] > 0:
                     with_ps[w, p] = max(with_ps[w, p], fit(capacity[s] - demand[workers + p], demand[w]))
+
+
+@kernel
+def count_apart(types: MachineTypes) -> None:
+    """Fill in `apart`, which has zeros. What fits with n workers fits with n - 1, too."""
+    for w in range(types.apart.shape[0]):
+        for p in range(types.apart.shape[1]):
+            above = types.pss.shape[2]
+            while types.apart[w, p] + 1 < above:
+                n = (types.apart[w, p] + above) // 2
+                if _fit_apart(types, w, p, n):
+                    types.apart[w, p] = n
+                else:
+                    above = n
+
+
+@borrowing
+def _fit_apart(types: MachineTypes, w: int, p: int, n: int) -> bool:
+    """Return whether n workers fit the empty servers together with their PSs on one host, one of them elsewhere."""
+    total = 0
+    for s in range(types.fitting.shape[1]):
+        total += min(types.fitting[w, s], n)
+    ps = types.pss.shape[0] + p
+    for h in range(types.fitting.shape[1]):
+        here = min(types.fitting[w, h], n - 1)
+        for g in range(max(0, n - (total - min(types.fitting[w, h], n))), here + 1):
+            k, fits = types.pss[w, p, n - g], True
+            # Most servers have no room for the PSs alone.
+            if k > types.fitting[ps, h]:
+                continue
+            for r in range(types.demand.shape[1]):
+                fits = fits and g * types.demand[w, r] + k * types.demand[ps, r] <= types.capacity[h, r]
+            if fits:
+                return True
+    return False
 
 
 class Options(NamedTuple):
@@ -80,21 +117,20 @@ def _keys(types: MachineTypes, lengths: Counts, longest: int, ring: bool) -> Int
     _, workers, pss, width = lengths.shape
     keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
     for w in range(workers):
-        fitting = types.fitting[w]
-        largest = greatest(fitting)
+        largest, total = greatest(types.fitting[w]), 0
+        for fitting in types.fitting[w]:
+            total += fitting
         for p in range(pss):
-            with_ps = largest if ring else types.with_ps[w, p]
             for spread in range(2):
+                if spread == 0:
+                    most = largest if ring else types.with_ps[w, p]
+                else:
+                    most = total if ring else types.apart[w, p]
                 shortest = longest
-                for n in range(2 if ring and spread == 1 else 1, width):
-                    if spread == 0 and n > largest:
-                        break
+                for n in range(2 if ring and spread == 1 else 1, min(most + 1, width)):
                     d = lengths[spread, w, p, n]
-                    if d >= shortest:
-                        continue
-                    shortest = d
-                    fits = n <= with_ps if spread == 0 else _fits_spread(types, fitting, w, -1 if ring else p, n)
-                    if fits:
+                    if d < shortest:
+                        shortest = d
                         keys[size] = ((((longest - d) * width + n) * workers + w) * pss + p) * 2 + spread
                         size += 1
     return keys[:size]
@@ -145,29 +181,3 @@ def fit(free: Ints, demand: Ints) -> int:
         if demand[r] > 0:
             most = min(most, max(free[r], 0) // demand[r])
     return most
-
-
-@inlined
-def _fits_spread(types: MachineTypes, fitting: Ints, w: int, p: int, n: int) -> bool:
-    """Return whether n workers fit the empty cluster together with their PSs on one host."""
-    total = 0
-    for s in range(len(fitting)):
-        total += min(fitting[s], n)
-    if total < n:
-        return False
-    if p < 0:
-        return True
-    demand, ps = types.demand[w], types.demand[types.pss.shape[0] + p]
-    hosted = types.fitting[types.pss.shape[0] + p]
-    for h in range(len(fitting)):
-        elsewhere = total - min(fitting[h], n)
-        for g in range(max(0, n - elsewhere), min(fitting[h], n - 1) + 1):
-            k, fits = types.pss[w, p, n - g], True
-            # Most servers have no room for the PSs alone.
-            if k > hosted[h]:
-                continue
-            for r in range(len(demand)):
-                fits = fits and g * demand[r] + k * ps[r] <= types.capacity[h, r]
-            if fits:
-                return True
-    return False

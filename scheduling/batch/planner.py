@@ -10,7 +10,7 @@ import numpy as np
 from scheduling.batch.capacity import FAR, CapacityTables, end_of_room, make_tables, release
 from scheduling.batch.kernel import Batch, BatchPlan, plan
 from scheduling.batch.option_pool import OptionPool, PoolRow
-from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
+from scheduling.batch.options import MachineTypes, Options, count_apart, count_fitting, list_options
 from scheduling.batch.search import ANY, Draft, Terms, improve
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.kernel import smallest_problem
@@ -317,7 +317,7 @@ class _Cluster:
         """Return the options of a job on the empty cluster."""
         most = min(bid.chunks, self.total)
         if most >= self.types.pss.shape[2]:
-            self.types = self.types._replace(pss=ps_counts(self.inventory, 2 * most))
+            self.types = _until(self.types, self.inventory, 2 * most)
         lengths = durations(bid, most=most, slots=self.slots)
         return list_options(self.types, lengths, self.slots + 1, bid.architecture is Architecture.RING)
 
@@ -332,17 +332,24 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
     with_ps = np.zeros((len(inventory.workers), len(inventory.parameter_servers)), np.int64)
     count_fitting(demand, capacity, fitting, with_ps)
     types = MachineTypes(
-        demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), fitting=fitting, with_ps=with_ps
+        demand=demand, capacity=capacity, pss=ps_counts(inventory, 0), fitting=fitting, with_ps=with_ps, apart=with_ps
     )
     cluster = _Cluster(
         inventory,
         slots,
-        types,
+        _until(types, inventory, 1),
         total=int(fitting[: len(with_ps)].sum(axis=1).max(initial=0)),
         pool=OptionPool(servers=len(capacity)),
     )
     ledger.derived["planner"] = cluster
     return cluster
+
+
+def _until(types: MachineTypes, inventory: Inventory, most: int) -> MachineTypes:
+    """Return the types with what jobs of at most `most` workers need."""
+    longer = types._replace(pss=ps_counts(inventory, most), apart=np.zeros_like(types.with_ps))
+    count_apart(longer)
+    return longer
 
 
 def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
