@@ -326,14 +326,14 @@ def narrow(window: Counts, room: Counts) -> tuple[int, int]:
 
 
 @inlined
-def load(tables: CapacityTables, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
-    """Write to `out` (S) how many machines fit each server throughout [start, end); return their sum."""
+def load(tables: CapacityTables, m: int, start: int, end: int, usable: Ints, out: Counts) -> tuple[int, int]:
+    """Write to `out` (S) how many machines fit each server throughout [start, end); return the sum and the maximum."""
     copy(tables.room[m, start], out)
     for s in range(len(out)):
         if usable[s] > start:
             out[s] = 0
-    total, t = 0, start
+    total, top, t = 0, 0, start
     while t < end:
-        total, _ = narrow(out, tables.room[m, t])
+        total, top = narrow(out, tables.room[m, t])
         t = tables.next_change[t]
-    return total
+    return total, top

@@ -35,6 +35,8 @@ class Batch(NamedTuple):
     """Index after the last group of each job, J."""
     usable: Ints
     """First slot in which each job can use each server, J x S."""
+    arrival: Ints
+    """Slot in which each job arrived, J."""
     earliest: Ints
     """Earliest start of each job, J."""
     complete: Ints
@@ -157,10 +159,10 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
     """Place one job with its earliest completion and return it; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high, latest = within.low, within.high, within.latest
-    earliest = max(within.start, batch.earliest[j])
+    earliest, arrival, ready = max(within.start, batch.earliest[j]), batch.arrival[j], batch.options.ready
     now = FAR
     for i in range(low, high):
-        complete[i] = max(complete[i], earliest + duration[i])
+        complete[i] = max(complete[i], max(earliest, arrival + ready[i]) + duration[i])
         if complete[i] - duration[i] > latest:
             complete[i] = FAR
         now = min(now, complete[i])
@@ -219,21 +221,18 @@ def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, withi
     """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
     m, n, end = options.worker[i], options.number[i], start + options.duration[i]
-    loaded, total = False, 0
+    loaded, total, top = False, 0, 0
     for f in range(options.first[i], options.first[i + 1]):
         if within.option >= 0 and within.option != f:
             continue
         if not _may_fit(tables, options, f, m, n, start, end):
             continue
         if not loaded:
-            total = load(tables, m, start, end, batch.usable[j], out.counts[j])
+            total, top = load(tables, m, start, end, batch.usable[j], out.counts[j])
             loaded = True
         if total < n:
             break
-        # The workers fit, so a fresh bound for the PSs is worth computing.
-        if options.ps[f] >= 0 and not fits_one(
-            tables, tables.types.pss.shape[0] + options.ps[f], options.least[f], start, end
-        ):
+        if not _pss_may_fit(tables, options, f, m, n, top, start, end):
             continue
         host, near, pss = _host(tables, batch, j, f, m, n, start, end, within.last, out.counts[j])
         if host < 0:
@@ -263,6 +262,21 @@ def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, s
     return fits_all(tables, m, n, start, end)
 
 
+@inlined
+def _pss_may_fit(
+    tables: CapacityTables, options: Options, f: int, m: int, n: int, top: int, start: int, end: int
+) -> bool:
+    """Return whether one server may have room for the PSs of an option alone, where no server has room for more than
+    `top` workers. All workers fit, so a fresh bound is worth computing."""
+    p = options.ps[f]
+    if p < 0:
+        return True
+    near = n if options.spread[f] == 0 else min(top, n - 1)
+    # The table has shorter integers, which would cause a second compilation; the larger number is that of the table.
+    pss = max(options.least[f], tables.types.pss[m, p, n - near])
+    return fits_one(tables, tables.types.pss.shape[0] + p, pss, start, end)
+
+
 @borrowing
 def _host(
     tables: CapacityTables, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, last: bool, room: Counts
@@ -278,14 +292,18 @@ def _host(
             if room[h] >= n and _fits(tables, h, m, n, p, 1 if p >= 0 else 0, start, end):
                 return h, n, 1
         return -1, 0, 0
-    total = 0
+    total, top = 0, 0
     for s in range(servers):
         total += min(room[s], n)
+        top = max(top, room[s])
     if p < 0:
         return (servers, 0, 0) if total >= n else (-1, 0, 0)
+    usable, hosted = batch.usable[j], tables.room[tables.types.pss.shape[0] + p, start]
+    least = tables.types.pss[m, p, n - min(top, n - 1)]
     for s in range(servers):
         h = servers - 1 - s if last else s
-        if batch.usable[j, h] > start:
+        # Most servers have no room for the PSs alone.
+        if hosted[h] < least or usable[h] > start:
             continue
         here = min(room[h], n - 1)
         most = _pss_throughout(tables, p, h, start, end, tables.types.pss[m, p, n - here])

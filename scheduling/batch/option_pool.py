@@ -18,7 +18,7 @@ SMALLEST = 64
 """Number of rows that the arrays have room for at first."""
 SMALLEST_LIMIT = 1 << 18
 """Number of options up to which none is forgotten, 64 bytes each."""
-OF_GROUPS, OF_OPTIONS = ("duration", "number", "worker", "apart"), ("ps", "spread", "least")
+OF_GROUPS, OF_OPTIONS = ("duration", "number", "worker", "apart", "ready"), ("ps", "spread", "least")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class OptionPool:
             number=_longer(old.number, groups),
             worker=_longer(old.worker, groups),
             apart=_longer(old.apart, groups),
+            ready=_longer(old.ready, groups),
             first=_longer(old.first, groups + 1),
             ps=_longer(old.ps, ways),
             spread=_longer(old.spread, ways),
@@ -109,6 +110,7 @@ class OptionPool:
             begin=np.array([row.begin for row in rows], np.int64),
             end=np.array([row.end for row in rows], np.int64),
             usable=usable,
+            arrival=arrival,
             earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),
             complete=np.zeros(self._groups, np.int64),
         )
@@ -123,6 +125,7 @@ class OptionPool:
             number=pool.number[groups].copy(),
             worker=pool.worker[groups].copy(),
             apart=pool.apart[groups].copy(),
+            ready=pool.ready[groups].copy(),
             first=first - first[0],
             ps=pool.ps[ways].copy(),
             spread=pool.spread[ways].copy(),
@@ -136,6 +139,7 @@ def _empty() -> Options:
         number=np.zeros(SMALLEST, np.int64),
         worker=np.zeros(SMALLEST, np.int64),
         apart=np.zeros(SMALLEST, np.bool_),
+        ready=np.zeros(SMALLEST, np.int64),
         first=np.zeros(SMALLEST, np.int64),
         ps=np.zeros(SMALLEST, np.int64),
         spread=np.zeros(SMALLEST, np.int64),

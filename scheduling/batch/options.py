@@ -94,6 +94,8 @@ class Options(NamedTuple):
     """Worker type, G."""
     apart: Flags
     """Whether any option of the group is spread, G."""
+    ready: Ints
+    """No option of the group fits the servers whose delay is less than these slots, G."""
     first: Ints
     """Index of the first option of each group, G + 1."""
     ps: Ints
@@ -104,10 +106,16 @@ class Options(NamedTuple):
     """Least number of PSs that a host must have room for, F."""
 
 
-def list_options(types: MachineTypes, lengths: Counts, longest: int, ring: bool) -> Options:
-    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest` (T + 1) is too long."""
+def list_options(types: MachineTypes, lengths: Counts, longest: int, ring: bool, delay: Ints) -> Options:
+    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest` (T + 1) is too long.
+
+    `delay` (S) are the slots from the arrival until each server can be used.
+    """
     # Sort outside the kernel: numba needs about a second to compile its own sort.
-    return _grouped(np.sort(_keys(types, lengths, longest, ring)), types, lengths, longest, ring)
+    options = _grouped(np.sort(_keys(types, lengths, longest, ring)), types, lengths, longest, ring)
+    slots = np.unique(delay)
+    _find_ready(options, types, slots, np.searchsorted(slots, delay))
+    return options
 
 
 @kernel
@@ -149,6 +157,7 @@ def _grouped(keys: Ints, types: MachineTypes, lengths: Counts, longest: int, rin
         np.empty(groups, np.int64),
         np.empty(groups, np.int64),
         np.zeros(groups, np.bool_),
+        np.empty(groups, np.int64),
         np.empty(groups + 1, np.int64),
         np.empty(size, np.int64),
         np.empty(size, np.int64),
@@ -171,6 +180,43 @@ def _grouped(keys: Ints, types: MachineTypes, lengths: Counts, longest: int, rin
         o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else types.pss[w, p, n - min(most[w], n - 1)]
     o.first[groups] = size
     return o
+
+
+@kernel
+def _find_ready(o: Options, types: MachineTypes, slots: Ints, wait: Ints) -> None:
+    """Fill in `ready`, where each server has the delay `slots[wait]`; the numbers in `slots` rise.
+
+    Only the greatest count of one server and the sum of all servers are compared with what an option needs.
+    """
+    delays, machines = len(slots), len(types.demand)
+    largest, total = np.zeros((2, delays, machines), np.int64)
+    for m in range(machines):
+        for s in range(len(wait)):
+            largest[wait[s], m] = max(largest[wait[s], m], types.fitting[m, s])
+            total[wait[s], m] += types.fitting[m, s]
+        for k in range(1, delays):
+            largest[k, m] = max(largest[k, m], largest[k - 1, m])
+            total[k, m] += total[k - 1, m]
+    for i in range(len(o.ready)):
+        w, n, k = o.worker[i], o.number[i], 0
+        while k < delays - 1 and not _may_fit(o, types, i, largest[k], total[k, w] >= n):
+            k += 1
+        o.ready[i] = slots[k]
+
+
+@borrowing
+def _may_fit(o: Options, types: MachineTypes, i: int, largest: Ints, all_fit: bool) -> bool:
+    """Return whether an option of a group may fit servers, given the most machines of each type that fit one of them
+    and whether the workers fit all of them."""
+    w, n = o.worker[i], o.number[i]
+    for f in range(o.first[i], o.first[i + 1]):
+        near = n if o.spread[f] == 0 else min(largest[w], n - 1)
+        fits = largest[w] >= n if o.spread[f] == 0 else all_fit
+        if o.ps[f] >= 0:
+            fits = fits and largest[types.pss.shape[0] + o.ps[f]] >= types.pss[w, o.ps[f], n - near]
+        if fits:
+            return True
+    return False
 
 
 @borrowing

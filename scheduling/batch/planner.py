@@ -319,7 +319,8 @@ class _Cluster:
         if most >= self.types.pss.shape[2]:
             self.types = _until(self.types, self.inventory, 2 * most)
         lengths = durations(bid, most=most, slots=self.slots)
-        return list_options(self.types, lengths, self.slots + 1, bid.architecture is Architecture.RING)
+        ring, delay = bid.architecture is Architecture.RING, np.array(bid.delay, np.int64)
+        return list_options(self.types, lengths, self.slots + 1, ring, delay)
 
 
 def _cluster_of(ledger: Ledger) -> _Cluster:

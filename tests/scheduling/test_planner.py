@@ -344,6 +344,25 @@ def test_options_are_all_that_fit_the_empty_cluster_and_need_the_fewest_workers(
     assert listed > rounds(75)
 
 
+def test_no_option_of_a_group_fits_the_servers_that_can_be_used_before_it_is_ready() -> None:
+    seed, late = fresh_seed(), 0
+    for case in range(rounds(75)):
+        rng = np.random.default_rng([seed, case])
+        ledger = Ledger(random_inventory(rng), start=0, slots=int(rng.integers(2, 40)))
+        for bid in a_batch(rng, ledger, "job"):
+            options, delay = planner._cluster_of(ledger).options(bid), np.array(bid.delay)
+            assert np.isin(options.ready, delay).all(), f"seed {[seed, case]}"
+            for ready in np.unique(options.ready[options.ready > delay.min()]):
+                capacity = np.where(delay[:, np.newaxis] < ready, ledger.inventory.capacity, 0)
+                fitting = every_option(bid, replace(ledger.inventory, capacity=capacity), ledger.end - ledger.start)
+                able = {(-length, n, w) for length, n, w, *_ in fitting}
+                groups = zip(*(row.tolist() for row in (options.duration, options.number, options.worker)), strict=True)
+                waits = {group for group, slot in zip(groups, options.ready, strict=True) if slot >= ready}
+                assert not waits & able, f"seed {[seed, case]}"
+                late += len(waits)
+    assert late > rounds(75)
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[CapacityTables]:
     """The tables of every batch that is planned."""
