@@ -26,13 +26,14 @@ class CapacityTables(NamedTuple):
     """Everything the planner knows about the cluster."""
 
     types: MachineTypes
+    given: Ints
+    """Units that were free at first, T x S x R; not modified."""
     free: Ints
-    """T x S x R."""
+    """Units that are free now, T x S x R. Like the other tables it has contents for the first slots only."""
     room: Counts
-    """Machines that fit in a slot, M x T x S, clipped. Like the other tables it has contents for the first slots
-    only."""
+    """Machines that fit in a slot, M x T x S, clipped."""
     sums: Counts
-    """First slot at which fewer than n fit all servers together in a window from slot t on, M x (N + 1) x T."""
+    """First slot at which fewer than n fit all servers together in a window from slot t on, M x T x (N + 1)."""
     largest: Counts
     """The same for the server with the most room, M x (N + 1) x T."""
     total: Ints
@@ -54,15 +55,16 @@ class CapacityTables(NamedTuple):
 
 
 def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables:
-    """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept and modified."""
+    """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept."""
     machines, (slots, servers, _) = len(types.demand), free.shape
     tabled = min(most, TABLED) + 1
     # Nothing is written to slots that no answer needs: of a long horizon, these are most.
-    sums, largest = np.empty((2, machines, tabled, slots), np.int32)
+    sums, largest = np.empty((2, machines, slots, tabled), np.int32)
     total, seen, until = np.empty((3, machines, slots), np.int64)
     return CapacityTables(
         types=types,
-        free=free,
+        given=free,
+        free=np.empty_like(free),
         room=np.empty((machines, slots, servers), np.int32),
         sums=sums,
         largest=largest,
@@ -114,10 +116,9 @@ def build_until(tables: CapacityTables, end: int) -> None:
     machines = len(tables.room)
     for m in range(machines):
         for t in range(built, goal):
-            tables.total[m, t], tables.seen[m, t], tables.until[m, t] = 0, -1, 0
-        for n in range(tables.sums.shape[1]):
-            for t in range(built, goal):
-                tables.sums[m, n, t] = tables.largest[m, n, t] = FAR
+            tables.seen[m, t], tables.until[m, t] = -1, 0
+            for n in range(tables.sums.shape[2]):
+                tables.sums[m, t, n] = tables.largest[m, t, n] = FAR
     _fill(tables, built, goal)
     tables.clock[0] += 1
     tables.clock[1] = goal
@@ -126,23 +127,37 @@ def build_until(tables: CapacityTables, end: int) -> None:
 
 @inlined
 def _fill(tables: CapacityTables, built: int, goal: int) -> None:
-    """Compute `room`, `total` and the runs of equal slots for slots [built, goal)."""
+    """Fill `free`, `room`, `total` and the runs of equal slots for slots [built, goal)."""
     for t in range(built, goal):
         tables.bounded[t], tables.next_change[t] = False, t + 1
+        _begin_slot(tables, t)
         changed = False
         for s in range(tables.free.shape[1]):
-            same = t > 0 and _same(tables, s, t)
-            changed |= not same
+            if t > 0 and _same(tables, s, t):
+                continue
+            changed = True
             for m in range(len(tables.room)):
-                most = tables.room[m, t - 1, s] if same else fit(tables.free[t, s], tables.types.demand[m])
+                most = fit(tables.free[t, s], tables.types.demand[m])
+                tables.total[m, t] += most - tables.room[m, t, s]
                 tables.room[m, t, s] = most
-                tables.total[m, t] += most
         if not changed and t > built:
             tables.next_change[t - 1] = goal
     # So far the slots before the last one of a run have `goal`.
     for t in range(goal - 2, built - 1, -1):
         if tables.next_change[t] == goal:
             tables.next_change[t] = tables.next_change[t + 1]
+
+
+@borrowing
+def _begin_slot(tables: CapacityTables, t: int) -> None:
+    """Fill `free` for a slot, and the rest as in the slot before; nothing fits before the first slot."""
+    for s in range(tables.free.shape[1]):
+        for r in range(tables.free.shape[2]):
+            tables.free[t, s, r] = tables.given[t, s, r]
+    for m in range(len(tables.room)):
+        tables.total[m, t] = tables.total[m, t - 1] if t > 0 else 0
+        for s in range(tables.free.shape[1]):
+            tables.room[m, t, s] = tables.room[m, t - 1, s] if t > 0 else 0
 
 
 @inlined
@@ -173,8 +188,8 @@ def _forget_bounds(tables: CapacityTables, t: int) -> None:
     tables.bounded[t] = False
     for m in range(len(tables.room)):
         tables.seen[m, t] = -1
-        for n in range(tables.sums.shape[1]):
-            tables.sums[m, n, t] = tables.largest[m, n, t] = FAR
+        for n in range(tables.sums.shape[2]):
+            tables.sums[m, t, n] = tables.largest[m, t, n] = FAR
 
 
 @borrowing
@@ -233,8 +248,8 @@ def mark_changed(tables: CapacityTables, end: int) -> None:
 @inlined
 def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit all servers together in slots [start, end)."""
-    row = min(n, tables.sums.shape[1] - 1)
-    if tables.sums[m, row, start] < end:
+    row = min(n, tables.sums.shape[2] - 1)
+    if tables.sums[m, start, row] < end:
         return False
     if _is_old(tables, m, start, end):
         short, t = -1, start
@@ -247,31 +262,31 @@ def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bo
             if row == n:
                 a = start
                 while a <= short:
-                    tables.sums[m, row, a] = min(tables.sums[m, row, a], short)
+                    tables.sums[m, a, row] = min(tables.sums[m, a, row], short)
                     tables.bounded[a] = True
                     a = tables.next_change[a]
             return False
         recompute(tables, m, start, end)
-    return bool(tables.sums[m, row, start] >= end)
+    return bool(tables.sums[m, start, row] >= end)
 
 
 @borrowing
 def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit one server in slots [start, end)."""
-    row = min(n, tables.largest.shape[1] - 1)
-    if tables.largest[m, row, start] < end:
+    row = min(n, tables.largest.shape[2] - 1)
+    if tables.largest[m, start, row] < end:
         return False
     if _is_old(tables, m, start, end):
         recompute(tables, m, start, end)
-        if row == n and tables.largest[m, row, start] < end:
+        if row == n and tables.largest[m, start, row] < end:
             _rule_out(tables, m, n, start)
-    return bool(tables.largest[m, row, start] >= end)
+    return bool(tables.largest[m, start, row] >= end)
 
 
 @inlined
 def _rule_out(tables: CapacityTables, m: int, n: int, start: int) -> None:
     """Lower the bounds of windows from later slots if no server has room in the slot that ends the one from `start`."""
-    largest = tables.largest[m, n]
+    largest = tables.largest[m, :, n]
     first = largest[start]
     end = int(first)
     while end < tables.clock[1] and greatest(tables.room[m, end]) < n:
@@ -294,16 +309,16 @@ def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
     """Recompute `sums` and `largest` of one machine type for windows that start in slot `start` and end by `end`."""
     window = tables.window
     copy(tables.room[m, start], window)
-    n_sum = n_top = tables.sums.shape[1] - 1
+    n_sum = n_top = tables.sums.shape[2] - 1
     # Cover longer windows too, so that longer options of the same job seldom recompute.
     until, t = min(tables.clock[1], end + (end - start)), start
     while t < until:
         total, top = narrow(window, tables.room[m, t])
         while n_sum > total:
-            tables.sums[m, n_sum, start] = t
+            tables.sums[m, start, n_sum] = t
             n_sum -= 1
         while n_top > top:
-            tables.largest[m, n_top, start] = t
+            tables.largest[m, start, n_top] = t
             n_top -= 1
         if top == 0:
             until = FAR

@@ -174,7 +174,7 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
             if complete[i] == now:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
-                bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
+                bounds = (tables.sums if apart[i] else tables.largest)[m, :, min(n, tables.sums.shape[2] - 1)]
                 complete[i] = _next(bounds, tables.next_change, batch.usable[j], built, now - d, latest, d)
                 if complete[i] == now:
                     if _try(tables, batch, j, i, now - d, within, out):
@@ -255,7 +255,7 @@ def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, s
     """Return whether workers and PSs may each fit alone; the PSs are checked against the existing bounds."""
     if options.ps[f] >= 0:
         ps = tables.types.pss.shape[0] + options.ps[f]
-        if tables.largest[ps, min(options.least[f], tables.largest.shape[1] - 1), start] < end:
+        if tables.largest[ps, start, min(options.least[f], tables.largest.shape[2] - 1)] < end:
             return False
     if options.spread[f] == 0:
         return fits_one(tables, m, n, start, end)

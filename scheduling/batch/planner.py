@@ -74,7 +74,7 @@ def place_batch(
 
     `due` are slots by which jobs have to be complete, by bid id. If one of them cannot be, no job after it is placed.
     """
-    return _plan(bids, ledger, [window], free.copy(), due=due)
+    return _plan(bids, ledger, [window], free, due=due)
 
 
 def free_without(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
@@ -150,9 +150,8 @@ def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | N
 
 def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     """Return the schedule of earliest completion on the empty cluster; None if the job does not fit."""
-    slots = ledger.end - ledger.start
-    free = np.repeat(ledger.inventory.capacity[None], slots, axis=0)
-    return _plan([bid], ledger, [(ledger.start, ledger.end)], free).schedules().get(bid.id)
+    window = ledger.start, ledger.end
+    return _plan([bid], ledger, [window], _cluster_of(ledger).empty).schedules().get(bid.id)
 
 
 def shortest(bid: Bid, ledger: Ledger) -> int:
@@ -173,7 +172,7 @@ def _plan(
     due: Mapping[str, int] | None = None,
     remember: bool = False,
 ) -> Placed:
-    """Plan on free capacity T x S x R, which is modified; `remember` how soon jobs without a place can be complete."""
+    """Plan on free capacity T x S x R; `remember` how soon jobs without a place can be complete."""
     spans = [(max(first - ledger.start, 0), min(end, ledger.end) - ledger.start) for first, end in windows]
     if not bids or not spans:
         return Placed({}, _nothing(0, free.shape[1]), ledger.start)
@@ -195,7 +194,7 @@ def _plan(
         dues[:] = [due[bid.id] - start if bid.id in due else FAR for bid in bids]
     if remember and cluster.tried is not None:
         known = cluster.tried.soonest(bids, free, start)
-    base = None if search is None else make_tables(cluster.types, free.copy(), most=0)
+    base = None if search is None else make_tables(cluster.types, free, most=0)
     tables = make_tables(cluster.types, free, most=most)
     soonest = known.copy()
     plan(tables, batch, within, dues, later, UNLIMITED if search is None else search.jobs, soonest, out)
@@ -208,7 +207,10 @@ def _plan(
     if remember and not within[:, 0].any():
         left = np.flatnonzero(out.worker < 0).tolist()
         after = (start + np.minimum(soonest, len(free) + 1)).tolist()
-        cluster.tried = Tried(free, start, {bids[j].id: (bids[j], after[j]) for j in left})
+        built = tables.clock[1]
+        cluster.tried = Tried(
+            np.concatenate([tables.free[:built], free[built:]]), start, {bids[j].id: (bids[j], after[j]) for j in left}
+        )
     return Placed({bids[j].id: j for j in np.flatnonzero(out.worker >= 0).tolist()}, out, start)
 
 
@@ -298,6 +300,11 @@ class _Cluster:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Guards the pool: quotes are answered in several threads."""
 
+    @cached_property
+    def empty(self) -> Ints:
+        """The units of the empty servers in each slot, T x S x R; not to be modified."""
+        return np.repeat(self.inventory.capacity[np.newaxis], self.slots, axis=0)
+
     def batch(self, bids: Sequence[Bid], start: int) -> tuple[Batch, int]:
         """Return the jobs as the kernel reads them, and the largest number of workers in an option.
 
@@ -355,12 +362,11 @@ def _until(types: MachineTypes, inventory: Inventory, most: int) -> MachineTypes
 
 def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
     """Return start, end, machine type, server and count of the parts of placements that can be sold again."""
-    rows = [
-        (p.start, p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count)
-        for p in ledger.sellable(freed)
-    ]
+    # To look at each part takes longer than to release it, and few servers are closed.
+    parts = ledger.sellable(freed) if ledger.closed else freed
+    rows = [(p.start, p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count) for p in parts]
     table: Ints = np.array(rows, np.int64).reshape(-1, 5)
-    table[:, :2] -= ledger.start
+    table[:, :2] = np.maximum(0, table[:, :2] - ledger.start)
     return table
 
 

@@ -200,7 +200,7 @@ def _total(
         if total >= limit:
             total = np.inf
             break
-    machines, counts, _ = tables.sums.shape
+    machines, _, counts = tables.sums.shape
     # The cells of all tables, though only the changed ones are restored: so the limit does not depend on how.
     cells = tables.free.shape[1] * (tables.free.shape[2] + 2 * machines) + 2 * machines * counts
     terms.effort[0] -= (OF_PLACING * len(draft.turns) + window[2]) * cells

@@ -387,12 +387,12 @@ def check_tables(tables: CapacityTables, where: str) -> None:
             window = np.minimum.accumulate(room[start:], axis=0)
             fresh = tables.seen[m, start] >= tables.touched[start]
             for table, fit in ((tables.sums, window.sum(axis=1)), (tables.largest, window.max(axis=1))):
-                for n in range(1, table.shape[1]):
+                for n in range(1, table.shape[2]):
                     short = np.flatnonzero(fit < n)
                     end = start + int(short[0]) if len(short) else FAR
-                    assert table[m, n, start] >= end or end == FAR, where
+                    assert table[m, start, n] >= end or end == FAR, where
                     if fresh and end < tables.until[m, start]:
-                        assert table[m, n, start] == end, where
+                        assert table[m, start, n] == end, where
 
 
 def test_what_the_planner_knows_of_capacity_is_true_of_what_is_free(made: list[CapacityTables]) -> None:
@@ -404,7 +404,9 @@ def test_what_the_planner_knows_of_capacity_is_true_of_what_is_free(made: list[C
         tables, where = made.pop(), f"seed {[seed, case]}"
         for schedule in found.values():
             ledger.commit(schedule)
-        assert (tables.free == ledger.inventory.capacity - ledger.used).all(), where
+        free, built = ledger.inventory.capacity - ledger.used, tables.clock[1]
+        assert (tables.free[:built] == free[:built]).all(), where
+        assert (tables.given[built:] == free[built:]).all(), where
         last = max((schedule.completion - ledger.start for schedule in found.values()), default=0)
         assert tables.clock[1] >= last, where
         check_tables(tables, where)
@@ -448,7 +450,7 @@ def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list
     (tables,) = made
     for table in (tables.sums, tables.largest):
         # Slot 1 is like slot 0, so no window from there on is looked at.
-        assert table[0, 1:3, :2].tolist() == [[2, FAR], [2, FAR]]
+        assert table[0, :2, 1:3].tolist() == [[2, 2], [FAR, FAR]]
     check_tables(tables, "by hand")
 
 
