@@ -129,5 +129,5 @@ def test_the_form_says_what_each_slot_ahead_adds_to_the_price(
 ) -> None:
     open_market(make_cluster(), policy=policy, parameters=parameters)
     page = as_alice.get(f"{HOME}submit/").text
-    assert ("with each slot ahead" in page) == bool(fee)
-    assert f"Prices rise by {fee} of what past bids usually offered" in page or not fee
+    assert ("With each slot ahead" in page) == bool(fee)
+    assert f"With each slot ahead, prices rise by {fee} of what past bids usually offered" in page or not fee
