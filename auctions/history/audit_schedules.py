@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 
 import numpy as np
-from django.db.models import Max, Min
+from django.db.models import Max, Min, QuerySet
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, units_held
@@ -75,10 +75,7 @@ def within_capacity(market: Market) -> list[str]:
         return []
     problems = []
     for snapshot, start, end in _reigns(market, first=window["first"], last=window["last"]):
-        for low in range(start, end, STRETCH):
-            high = min(low + STRETCH, end)
-            columns = ("server_id", "machine_type_id", "count", "start", "end")
-            near = [Holding(*row) for row in rows.filter(start__lt=high, end__gt=low).values_list(*columns)]
+        for low, high, near in _held(rows, start=start, end=end):
             over = units_held(snapshot, near, start=low, end=high) - snapshot.inventory.capacity
             problems += [
                 f"server {snapshot.inventory.servers[s]} is {over[t, s, r]} {snapshot.inventory.resources[r]} over"
@@ -86,6 +83,20 @@ def within_capacity(market: Market) -> list[str]:
                 for t, s, r in np.argwhere(over > 0)
             ]
     return problems
+
+
+def _held(rows: QuerySet[Commitment], *, start: int, end: int) -> Iterator[tuple[int, int, list[Holding]]]:
+    """Yield stretches of slots [low, high) between these two in which something is held, and what is held in each."""
+    columns = ("server_id", "machine_type_id", "count", "start", "end")
+    low: int | None = start
+    while low is not None and low < end:
+        high = min(low + STRETCH, end)
+        near = [Holding(*row) for row in rows.filter(start__lt=high, end__gt=low).values_list(*columns)]
+        if near:
+            yield low, high, near
+            low = high
+        else:  # a market may stand idle for years
+            low = rows.filter(start__gte=high).aggregate(first=Min("start"))["first"]
 
 
 def after_arrival_and_delay(market: Market, grants: Mapping[int, Grant]) -> Iterator[str]:

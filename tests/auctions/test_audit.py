@@ -342,6 +342,20 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_bids(busy: Marke
     assert len(after) == len(before)
 
 
+def test_slots_in_which_nothing_is_held_cost_the_audit_no_queries(busy: Market) -> None:
+    with CaptureQueriesContext(connection) as before:
+        audit_market(busy)
+    set_time(busy, 1e9)
+    job = submit(busy, User.objects.get(username="alice"), 500.0)
+    decision_queue.process_pending(busy.pk)
+    certificates.renew(busy.pk)
+    with CaptureQueriesContext(connection) as after:
+        assert [finding.rows for finding in audit_market(busy) if not finding.passed] == []
+    assert len(after) <= len(before) + 5
+    assert job.commitments.update(count=50) > 0
+    assert "no server is over capacity" in {finding.check for finding in audit_market(busy) if not finding.passed}
+
+
 def test_the_command_shows_a_bar_on_a_terminal_and_nothing_in_a_pipe(
     busy: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
