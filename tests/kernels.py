@@ -10,14 +10,15 @@ from concurrent.futures import ProcessPoolExecutor
 from auctions.kernels import compiling
 from scheduling import kernels
 
-GROUPS = (kernels.SPLIT_LEARNING, kernels.PLANNER, kernels.ELASTIC, kernels.RIGID, kernels.QUEUES, kernels.BOUNDS)
-"""Those that take longest come first."""
+LONGEST = (kernels.SPLIT_LEARNING, kernels.PLANNER, kernels.ELASTIC, kernels.RIGID, kernels.QUEUES, kernels.BOUNDS)
+"""Groups that take longest to compile: they come first."""
 
 
 def main() -> None:
     """Compile them all; an error in one is raised once the others are through."""
     with ProcessPoolExecutor(os.cpu_count(), initializer=gc.set_threshold, initargs=compiling.SELDOM) as pool:
-        for begun in [pool.submit(compiling.compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
+        groups = (*LONGEST, *kernels.GROUPS.values())
+        for begun in [pool.submit(compiling.compile_part, name) for name in kernels.parts_of(groups)]:
             begun.result()
 
 
