@@ -6,13 +6,16 @@ The exit status is 1 if one of them is broken. For each that is, a line has its 
 import argparse
 import gc
 import os
+import sqlite3
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, Final
 
 COMMAND: Final = "python -m tests.histories --seeds {} --show"
@@ -44,8 +47,8 @@ class Result:
         self.broken += other.broken
 
 
-def set_up() -> None:
-    """Load the project with a database in memory, make its tables, and load all kernels."""
+def set_up(tables: Path | None = None) -> None:
+    """Load the project with a database in memory, make its tables or copy those of this file, and load all kernels."""
     global _tables
     os.environ.update(DATABASE_URL="sqlite://:memory:", DJANGO_SETTINGS_MODULE="tests.settings")
     for name in ("REDIS_URL", "SHADOWPRICE_VAR"):  # nothing is counted in files
@@ -61,7 +64,12 @@ def set_up() -> None:
     from scheduling import kernels
 
     submission.log.disabled = True  # quotes on which a policy fails as it is made to
-    call_command("migrate", verbosity=0)
+    if tables is None:
+        call_command("migrate", verbosity=0)
+    else:
+        connection.ensure_connection()
+        with closing(sqlite3.connect(tables)) as kept:
+            kept.backup(connection.connection)
     _tables = connection.connection.serialize()
     kernels.warm_up_all()
     holding.LONGEST_S = float("inf")  # a machine may be busy, and no other process waits
@@ -149,8 +157,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=seeds_of, default="1-10000", help="such as 1-10000 or 7,12")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--show", action="store_true", help="print what happened in each history")
+    parser.add_argument(
+        "--tables", type=Path, help="a database of `make_tables` in tests/processes.py; else one is made"
+    )
     options = parser.parse_args(arguments)
-    set_up()
+    set_up(options.tables)
     began, said, total = time.monotonic(), 0.0, Result()
     results: Any = [run(options.seeds, show=True)] if options.show else run_all(options.seeds, jobs=options.jobs)
     for result in results:
