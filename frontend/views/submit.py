@@ -56,9 +56,8 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 
 def _fee_of_a_slot(policy: Policy) -> str:
     """Return the share of a usual offer by which the price rises with each slot ahead, in percent; empty if none."""
-    if not isinstance(policy, LearnedPricePolicy) or policy.price == "paper" or policy.sooner == 0.0:
-        return ""
-    return f"{100 * policy.sooner:g} %"
+    share = policy.rise_ahead if isinstance(policy, LearnedPricePolicy) else 0.0
+    return f"{100 * share:g} %" if share else ""
 
 
 @action_view

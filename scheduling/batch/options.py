@@ -82,8 +82,7 @@ class Options(NamedTuple):
     """Groups of (duration, workers, worker type), longest duration first, then fewest workers; each with its options.
 
     An option is a PS type (-1 in a ring), on one server or spread. Only the fewest workers for each duration are
-    listed,
-    and only options that fit the empty cluster.
+    listed, and only options that fit the empty cluster.
     """
 
     duration: Ints

@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from scheduling.best_response.base import PriceOf
+from scheduling.best_response.elastic.type_pairs import fits
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import MachineType
@@ -50,9 +51,7 @@ class PriceFloor:
         """
         work, most = bid.work, bid.chunks * len(self._ledger.used)
         for machine, time in zip(self._ledger.inventory.workers, bid.worker_time, strict=True):
-            # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
-            fits = work * time.numerator <= most * time.denominator
-            if fits and self._may_pay_with(machine, float(work * time), bid):
+            if fits(work, time, most) and self._may_pay_with(machine, float(work * time), bid):
                 return True
         return False
 

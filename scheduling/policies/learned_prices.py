@@ -129,6 +129,11 @@ class LearnedPricePolicy(PostedPricePolicy):
         return replace(decision, offer_factors=self.learning.factors(decision.density, book))
 
     @property
+    def rise_ahead(self) -> float:
+        """Share of a usual offer that each slot ahead adds to a price: `sooner`, but for the formula of a paper."""
+        return 0.0 if self.price == "paper" else self.sooner
+
+    @property
     def learning(self) -> Learning:
         """The pools of past bids, and their limit."""
         return Learning(self.refit_every, self.offer_limit)

@@ -32,9 +32,9 @@ ENTRIES = (
 )
 MODULES = (rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables)
 SMALL = """
-from scheduling.best_response.rigid.compiled import inner, kernel
+from scheduling.best_response.rigid.compiled import borrowing, kernel
 
-@inner
+@borrowing
 def answer():
     return {answer}
 """

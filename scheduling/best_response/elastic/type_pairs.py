@@ -27,6 +27,14 @@ class TypePair:
         return math.ceil(workers * self.worker.bandwidth_mbps / self.ps.bandwidth_mbps)
 
 
+def fits(work: int, time: Fraction, most: int) -> bool:
+    """Return whether mini-batches of a time, in slots, can be done in `most` worker-slots.
+
+    Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
+    """
+    return work * time.numerator <= most * time.denominator
+
+
 def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePair]:
     """Yield the pairs of types with which the job fits `slots` slots at N workers, whatever servers there are.
 
@@ -39,20 +47,15 @@ def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePa
     [4]
     """
     work, most = bid.work, bid.chunks * slots
-
-    def fits(time: Fraction) -> bool:
-        # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
-        return work * time.numerator <= most * time.denominator
-
     pss = [
         (p, ps, time)
         for p, (ps, time) in enumerate(zip(inventory.parameter_servers, bid.ps_time, strict=True))
-        if fits(time)
+        if fits(work, time, most)
     ]
     for w, (worker, time) in enumerate(zip(inventory.workers, bid.worker_time, strict=True)):
-        if not fits(time):
+        if not fits(work, time, most):
             continue
         for p, ps, update in pss:
             step = time + update + bid.transfer_time[w]
-            if fits(step) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
+            if fits(work, step, most) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
                 yield TypePair(w, p, worker, ps, step, max(1, math.ceil(work * step)))

@@ -22,8 +22,7 @@ MACHINES = 1 << 24
 
 
 _COMPILER = Compiler(Path(__file__).parent, Path(base.__file__))
-kernel, inner, inlined = _COMPILER.kernel, _COMPILER.inner, _COMPILER.inlined
-borrowing = _COMPILER.borrowing
+kernel, borrowing, inlined = _COMPILER.kernel, _COMPILER.borrowing, _COMPILER.inlined
 
 
 @borrowing
