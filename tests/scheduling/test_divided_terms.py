@@ -72,7 +72,7 @@ def tiny(seed: int) -> World:
     return replace(drawn, bids=tuple(replace(bid, chunks=min(bid.chunks, 2)) for bid in drawn.bids))
 
 
-@settings(max_examples=rounds(4, longer=40))
+@settings(max_examples=rounds(12))
 @given(seed=seeds, level=st.floats(0, 5))
 def test_no_bound_is_below_the_optimum_of_jobs_that_are_stopped_and_moved(seed: int, level: float) -> None:
     drawn, slots = tiny(seed), 4

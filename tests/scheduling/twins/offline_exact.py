@@ -1,6 +1,6 @@
 """The most that a few jobs can earn, by trying everything: slow, obvious, for tiny instances."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
@@ -47,16 +47,27 @@ def most_stopped(bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> fl
     for t in range(slots):
         able = [[way for way in many if _ready(bid, way, t)] for bid, many in zip(bids, found, strict=True)]
         after: dict[tuple[Fraction, ...], float] = {}
-        for chosen in _together([set(_best(many)) for many in able], inventory):
+        speeds = {
+            tuple(Fraction(0) if way is None else 1 / way[0] for way in chosen)
+            for chosen in _together([set(_best(many)) for many in able], inventory)
+        }
+        for speed in _greatest(speeds):
             for done, worth in states.items():
-                now = tuple(
-                    d if way is None else min(Fraction(1), d + 1 / way[0]) for d, way in zip(done, chosen, strict=True)
-                )
+                now = tuple(min(Fraction(1), d + s) for d, s in zip(done, speed, strict=True))
                 ended = [j for j in range(len(bids)) if now[j] == 1 > done[j]]
                 total = worth + sum(bids[j].utility.at(t + 1 - bids[j].arrival) for j in ended)
                 after[now] = max(after.get(now, -np.inf), total)
         states = after
     return max(states.values())
+
+
+def _greatest(speeds: Collection[tuple[Fraction, ...]]) -> list[tuple[Fraction, ...]]:
+    """Those of which no other is as fast for every job: to be done sooner is never worth less."""
+    return [one for one in speeds if not any(one != other and _all_least(one, other) for other in speeds)]
+
+
+def _all_least(one: tuple[Fraction, ...], other: tuple[Fraction, ...]) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))
 
 
 Held = tuple[Fraction, tuple[int, ...]]
