@@ -128,7 +128,7 @@ test:
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not clocked"
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m clocked
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m clocked
 
 up: $(VENV)/.run
 	@$(BIN)/python deploy/native.py up $(if $(PORT),--port $(PORT))

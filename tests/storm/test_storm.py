@@ -61,7 +61,7 @@ def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
             most=rounds(FAULTS),
             kinds=KINDS,
             policies=("competition", "dps"),
-            pause_s=0.2,
+            pause_s=0.8,
         )
         wrong = verdict(env, {"storm-competition nobody": [1]})
     assert found.problems == [], found.table()
