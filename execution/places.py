@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -23,6 +23,8 @@ CHECKPOINT: Final = re.compile(r"step-([0-9]{1,15})\Z")
 """Name of a whole checkpoint: a program writes it aside and renames it."""
 LARGEST_READ: Final = 1_000_000
 """Bytes of a progress file that are read at a time."""
+COMPARED: Final = 200
+"""Bytes before those that are read next: if they changed, the file was written again. A line has fewer."""
 MOST_PARTS: Final = 20
 """Such parts that may be left to read; of more only the newest is read, so that what is known is not old."""
 LARGEST_STEP: Final = 2**53
@@ -144,38 +146,44 @@ class ProgressFile:
     """Step up to which steps were recorded before; they are passed over."""
     offset: int = 0
     """Bytes up to the last whole line that was read."""
+    _last: bytes = b""
+    """The last of these bytes."""
+    _changed: int = 0
+    """Time of the file's last change, ns, when it was read last."""
 
     def read(self) -> list[Point]:
-        """Return the lines that were added since; of many only the first ones."""
-        points, self.offset = progress_from(self.path, self.offset)
-        return [point for point in points if point.step > self.known]
+        """Return the lines that were added since; of many only the first ones.
 
+        Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read.
+        A file that was written again is read from its begin.
+        """
+        try:
+            found = os.lstat(self.path)
+            if (found.st_size, found.st_mtime_ns) == (self.offset, self._changed):  # as most are since the last loop
+                return []
+            with open(self.path, "rb", opener=_plain) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return []
+                data = self._part(file, found.st_size)
+        except OSError:
+            return []
+        self._changed = found.st_mtime_ns
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) == LARGEST_READ:  # a line that never ends
+            end = len(data)
+        self.offset += end
+        self._last = (self._last + data[:end])[-COMPARED:]
+        return [point for point in _points(data[:end]) if point.step > self.known]
 
-def progress_from(path: str, offset: int) -> tuple[list[Point], int]:
-    """Return the lines of a progress file from byte `offset` on, and the offset behind the last whole line.
-
-    Lines of another form are passed over: a program may write anything. A link or a pipe in its place is not read. A
-    file that is shorter than before was begun again, and is read from its begin.
-    """
-    try:
-        size = os.lstat(path).st_size
-        if size == offset:  # most files have not grown since the last loop
-            return [], offset
-        if size < offset:
-            offset = 0
-        if size - offset > MOST_PARTS * LARGEST_READ:
-            offset = size - LARGEST_READ
-        with open(path, "rb", opener=_plain) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return [], offset
-            file.seek(offset)
-            data = file.read(LARGEST_READ)
-    except OSError:
-        return [], offset
-    end = data.rfind(b"\n") + 1
-    if not end and len(data) == LARGEST_READ:  # a line that never ends
-        return [], offset + len(data)
-    return list(_points(data[:end])), offset + end
+    def _part(self, file: BinaryIO, size: int) -> bytes:
+        """Return the next bytes that are read, which begin at `offset`."""
+        file.seek(self.offset - len(self._last))
+        if size < self.offset or file.read(len(self._last)) != self._last:  # written again
+            self.offset, self._last = 0, b""
+        if size - self.offset > MOST_PARTS * LARGEST_READ:
+            self.offset, self._last = size - LARGEST_READ, b""
+        file.seek(self.offset)
+        return file.read(LARGEST_READ)
 
 
 def text_of(path: Path, *, most: int) -> str:

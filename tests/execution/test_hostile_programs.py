@@ -13,7 +13,7 @@ import pytest
 
 from execution import forecasts, places
 from execution.models import Checkpoint, Ending, Generation, Progress, TrainingState
-from execution.places import JobFiles, Point, checkpoints_in, progress_from
+from execution.places import JobFiles, Point, ProgressFile, checkpoints_in
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S
 from tests.execution.worlds import World, make_world
@@ -37,22 +37,24 @@ LINES = {
 def test_a_line_of_another_form_is_passed_over(tmp_path: Path, name: str) -> None:
     file = tmp_path / "progress"
     file.write_text(LINES[name] + '\n{"step": 7, "loss": 0.5, "seconds": 2}\n')
-    assert progress_from(str(file), 0) == ([Point(7, 0.5, 2)], file.stat().st_size)
+    progress = ProgressFile(str(file))
+    assert (progress.read(), progress.offset) == ([Point(7, 0.5, 2)], file.stat().st_size)
 
 
 def test_only_what_is_behind_the_offset_is_read(tmp_path: Path) -> None:
     file = tmp_path / "progress"
     file.write_text('{"step": 1}\n{"step": 2}\n')
-    _, offset = progress_from(str(file), 0)
+    progress = ProgressFile(str(file))
+    progress.read()
     with file.open("a") as more:
         more.write('{"step": 3}\n{"step"')
-    assert progress_from(str(file), offset) == ([Point(3, None, None)], file.stat().st_size - len('{"step"'))
+    assert (progress.read(), progress.offset) == ([Point(3, None, None)], file.stat().st_size - len('{"step"'))
 
 
 def test_losses_and_durations_whose_sums_are_not_finite_are_not_taken(tmp_path: Path) -> None:
     file = tmp_path / "progress"
     file.write_text('{"step": 1, "loss": 1e308, "seconds": 1e308}\n{"step": 2, "loss": -Infinity, "seconds": -1}\n')
-    assert progress_from(str(file), 0)[0] == [Point(1, None, None), Point(2, None, None)]
+    assert ProgressFile(str(file)).read() == [Point(1, None, None), Point(2, None, None)]
 
 
 def put_nothing(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Progress files that grow faster than they are read, are read by another executor, or are begun again."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from execution import places
 from execution.models import TrainingState
-from execution.places import Point, ProgressFile
+from execution.places import ProgressFile
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S
 from tests.execution.worlds import World, make_world
@@ -53,13 +54,26 @@ def test_the_step_does_not_go_back_when_another_executor_reads_the_file(world: W
     assert (min(steps), steps[-1]) == (100, 102)
 
 
-def test_a_file_that_was_begun_again_is_read_from_its_begin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [(4, 5), (4, 6), (4, 7), (10, 12)], ids=["shorter", "as long", "longer", "wider"])
+def test_a_file_that_was_written_again_is_read_from_its_begin(tmp_path: Path, steps: tuple[int, int]) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text(lines(1, 3))
     file = ProgressFile(str(path))
     file.read()
-    path.write_text(lines(4, 5))
-    assert file.read() == [Point(4, None, None), Point(5, None, None)]
+    path.write_text(lines(*steps))
+    later = path.stat().st_mtime_ns + 10**9  # executors look once a second
+    os.utime(path, ns=(later, later))
+    assert [point.step for point in file.read()] == list(range(steps[0], steps[1] + 1))
+    assert file.read() == []
+
+
+def test_a_file_whose_time_alone_has_changed_is_not_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text(lines(1, 30))
+    file = ProgressFile(str(path))
+    assert len(file.read()) == 30
+    os.utime(path, ns=(0, 0))
+    assert file.read() == []
 
 
 def test_of_more_than_can_be_read_soon_the_newest_part_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
