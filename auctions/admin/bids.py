@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from auctions.admin.base import ReadOnlyAdmin
-from auctions.domain.errors import WrongState
+from auctions.domain.errors import NotReady, WrongState
 from auctions.domain.refunds import Refund
 from auctions.engine.jobs import fail_job, retry_bid
 from auctions.models import Bid
@@ -70,5 +70,8 @@ class BidAdmin(ReadOnlyAdmin):
                 fail_job(bid, reason, refund=Refund(refund))
             except WrongState as error:
                 self.message_user(request, str(error), messages.ERROR)
+            except NotReady as error:
+                words = f"The job of {bid} goes on: {error}"
+                self.message_user(request, words, messages.WARNING)
             else:
                 self.message_user(request, f"{bid} failed; {bid.refund:,.2f} was paid back.".capitalize())

@@ -1,7 +1,7 @@
 """Outages in the admin: operators take servers out of service and return them."""
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from auctions.admin.base import ReadOnlyAdmin, operator_of
-from auctions.domain.errors import WrongState
+from auctions.domain.errors import NotReady, WrongState
 from auctions.engine.outages import state_of
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Outage, OutageKind
@@ -52,7 +52,7 @@ class OutageForm(forms.Form):
             else:
                 slots = {"from_slot": data["from_slot"], "deadline": data["deadline_slot"]}
                 drain_server(server, **slots, reason=reason, by=by)
-        except WrongState as error:
+        except (WrongState, NotReady) as error:
             self.add_error("server", str(error))
         except InvalidField as error:
             self.add_error(error.field, error.problem)
@@ -112,5 +112,10 @@ class OutageAdmin(ReadOnlyAdmin):
     def return_to_service(self, request: HttpRequest, queryset: QuerySet[Outage]) -> None:
         """Return servers to service with the capacity of their rows."""
         for outage in queryset.filter(ended_version=None).select_related("server__cluster"):
-            restore_server(outage.server, reason="", by=operator_of(request))
-            self.message_user(request, f"Server {outage.server.name} is in service.")
+            try:
+                restore_server(outage.server, reason="", by=operator_of(request))
+            except NotReady as error:
+                words = f"Server {outage.server.name} is not in service: {error}"
+                self.message_user(request, words, messages.WARNING)
+            else:
+                self.message_user(request, f"Server {outage.server.name} is in service.")

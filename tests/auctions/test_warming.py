@@ -21,15 +21,16 @@ from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market, set_open
 from auctions.engine.policies import change_policy
+from auctions.engine.servers import lose_server
 from auctions.engine.submission import quote, submit_bid
 from auctions.kernels import compiling, warming
-from auctions.models import Bid, BidState, Market, PolicyVersion
+from auctions.models import Bid, BidState, Market, Outage, PolicyVersion
 from cluster import memory
 from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
 from scheduling import kernels
 from scheduling.registry import POLICIES
-from tests.auctions.worlds import body, make_cluster, set_time, submit
+from tests.auctions.worlds import body, make_cluster, make_operator, set_time, submit
 
 pytestmark = pytest.mark.thorough
 
@@ -157,6 +158,27 @@ def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start:
         cancel_job(bid)
     bid.refresh_from_db()
     assert bid.state == before
+
+
+def test_the_admin_says_of_each_action_that_kernels_are_compiled(market: Market, alice: User, start: Start) -> None:
+    bid = submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    servers = list(market.cluster.servers.order_by("position"))
+    lose_server(servers[-1], reason="", by=None)
+    operator = Client()
+    operator.force_login(make_operator())
+    start(kernels.RIGID)
+    words = "The server is compiling the kernels of DPS; ask again in a few seconds."
+
+    failing = {"action": "fail", "_selected_action": [bid.pk], "refund": "full", "reason": "its data was damaged"}
+    page = operator.post("/admin/auctions/bid/", failing, follow=True).content.decode()
+    assert f"The job of {bid} goes on: {words}" in page
+    returning = {"action": "return_to_service", "_selected_action": [Outage.objects.get().pk]}
+    page = operator.post("/admin/auctions/outage/", returning, follow=True).content.decode()
+    assert f"Server {servers[-1].name} is not in service: {words}" in page
+    losing = {"server": servers[0].pk, "kind": "lost", "reason": "it burns"}
+    assert words in operator.post("/admin/auctions/outage/report/", losing).content.decode()
+    assert Outage.objects.filter(ended_version=None).count() == 1
 
 
 def test_nobody_waits_for_a_compiler_with_a_transaction_open(market: Market, start: Start) -> None:
