@@ -13,6 +13,7 @@ from auctions.domain.lock import lock, locked_market, market_time, save_counters
 from auctions.engine import inventories
 from auctions.engine.policies import add_version
 from auctions.engine.slots import caught_up
+from auctions.kernels import warming
 from auctions.models import Bid, Commitment, EventKind, Market, PolicyVersion
 from auctions.state.storage import storage_problems
 from cluster import changes
@@ -52,6 +53,7 @@ def open_market(
         _note_open(market, was=not created and market.is_open, is_open=True)
         market.is_open = True
         save_counters(market)
+        transaction.on_commit(lambda: warming.load_soon(market.pk), robust=True)
     return market
 
 
@@ -70,6 +72,8 @@ def set_open(market: Market, is_open: bool) -> None:
         _note_open(held, was=held.is_open, is_open=is_open)
         held.is_open = is_open
         save_counters(held)
+        if is_open:
+            transaction.on_commit(lambda: warming.load_soon(held.pk), robust=True)
     market.is_open = is_open
 
 

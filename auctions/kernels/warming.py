@@ -152,6 +152,12 @@ def prepare(market_id: int) -> bool:
     return True
 
 
+def load_soon(market_id: int) -> None:
+    """Let a server begin to load what a market needs, before it is asked for a quote; other processes need not."""
+    if _current is not None:
+        _current.ask(_needed_by(market_id))
+
+
 def compile_here(groups: Iterable[Group]) -> None:
     """Load kernels into this process, and compile those that no other process compiles."""
     never_in_transaction("The compiling of kernels")

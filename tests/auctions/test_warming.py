@@ -160,6 +160,24 @@ def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start:
     assert bid.state == before
 
 
+def test_kernels_of_a_market_that_is_opened_are_loaded_before_its_first_quote(
+    db: None, start: Start, django_capture_on_commit_callbacks: Any
+) -> None:
+    warm = start(done=("rigid.search", "rigid.tables"))
+    with django_capture_on_commit_callbacks(execute=True):
+        market = open_market(make_cluster(), policy="dps")
+    wait_until(lambda: not warm.is_busy)
+    assert quote(market=market, body=body()).decision.admitted
+
+    warm.close()
+    set_open(market, False)
+    warm = start(done=("rigid.search", "rigid.tables"))
+    with django_capture_on_commit_callbacks(execute=True):
+        set_open(market, True)
+    wait_until(lambda: not warm.is_busy)
+    assert quote(market=market, body=body()).decision.admitted
+
+
 def test_the_admin_says_of_each_action_that_kernels_are_compiled(market: Market, alice: User, start: Start) -> None:
     bid = submit(market, alice)
     decision_queue.process_pending(market.pk)
