@@ -131,7 +131,7 @@ def _texts(logs: Logs, key: str) -> Iterator[str]:
     for data in blocks(logs, key):
         whole, end, rest = (rest + data).rpartition(b"\n")
         if end:
-            yield shown(whole)
+            yield shown(whole + end)[:-1]  # with its end: no rest of a sequence follows
         if len(rest) > LONGEST_LINE:  # only then, so that no byte is looked at again with each block
             rest = rest[_replaced(rest) :]
         if len(rest) > LONGEST_LINE:

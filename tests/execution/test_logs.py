@@ -58,6 +58,17 @@ def test_a_search_does_not_look_at_each_line_of_parts_without_the_text(
     assert len(looked) <= 6, "it is made readable part by part, not line by line"
 
 
+@pytest.mark.parametrize("block", [5, 8, 100])
+def test_a_search_finds_what_a_page_shows_of_a_sequence_that_does_not_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(logs, "BLOCK", block)
+    output = b"one\n\x1b[31\ntwo\n"
+    shown = "\N{REPLACEMENT CHARACTER}[31"
+    assert logs.shown(output).split("\n") == ["one", shown, "two", ""]
+    assert logs.found(logs_with(folder, output), KEY, "31") == ([shown], False)
+
+
 def test_of_a_long_line_that_is_found_the_part_around_the_text_is_returned(folder: Path) -> None:
     read = logs_with(folder, b"a" * 500_000 + b"Needle" + b"b" * 500_000 + b"\n" + b"needle " * 500)
     first, second = logs.found(read, KEY, "needle")[0]
