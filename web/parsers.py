@@ -11,7 +11,7 @@ from rest_framework.exceptions import UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
-from scheduling.model.json_text import DEEPEST, TOO_DEEP
+from scheduling.model.json_text import DEEPEST, TOO_DEEP, Twice, each_once
 from scheduling.model.validation import shown
 from web.errors import BodyTooLarge, refuse
 from web.fields import UNSTORABLE
@@ -21,8 +21,6 @@ LONGEST_INTEGER: Final = 300
 
 MOST_WRONG: Final = 20
 """Largest number of errors that one answer names."""
-
-_TWICE: Final = object()
 
 
 class StrictJSONParser(JSONParser):
@@ -95,7 +93,7 @@ def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any
 def read_object(text: str) -> dict[str, Any]:
     """The document, or an error that names what was wrong."""
     try:
-        document = json.loads(text, object_pairs_hook=_once, parse_int=_integer)
+        document = json.loads(text, object_pairs_hook=each_once, parse_int=_integer)
     except RecursionError:
         raise refuse("body", TOO_DEEP) from None
     except ValueError as error:
@@ -123,13 +121,6 @@ def _wrong_text(text: str, field: str) -> Iterator[tuple[str, str]]:
         yield field, f"expected characters that can be stored, got {text[:60]!a}{where}"
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for key, value in pairs:
-        document[key] = _TWICE if key in document else value
-    return document
-
-
 def _integer(text: str) -> float:
     return int(text) if len(text) <= LONGEST_INTEGER else math.copysign(math.inf, -1 if text[0] == "-" else 1)
 
@@ -137,8 +128,8 @@ def _integer(text: str) -> float:
 def _wrong(value: object, where: str, levels: int) -> Iterator[tuple[str, str]]:
     """Yield field and message of all that is no plain JSON, or cannot be stored."""
     field = where or "body"
-    if value is _TWICE:
-        yield field, "expected each name once in an object, got it twice"
+    if isinstance(value, Twice):
+        yield field, str(value)
     elif isinstance(value, float) and not math.isfinite(value):
         yield field, f"expected a finite number, got {shown(value)}"
     elif isinstance(value, str):

@@ -7,7 +7,6 @@ from fractions import Fraction
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.json_text import read_json
-from scheduling.model.types import Json
 from scheduling.model.validation import check_fraction, check_integer, check_list, shown
 
 MB_TO_MBIT = 8
@@ -19,18 +18,9 @@ MOST_CELLS = 20_000_000
 def parse_document(text: str) -> object:
     """A JSON document with exact decimals; raises InvalidField if it is not JSON. The reader of a field rejects NaN."""
     try:
-        return read_json(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
+        return read_json(text, parse_float=Decimal)
     except ValueError as error:
         raise InvalidField("document", f"expected JSON, got an invalid document: {error}") from None
-
-
-def _without_repeats(pairs: list[tuple[str, object]]) -> Json:
-    row: Json = {}
-    for name, value in pairs:
-        if name in row:
-            raise InvalidField(shown(name), "expected each name once in an object, got it twice")
-        row[name] = value
-    return row
 
 
 def inner_document(document: object) -> object:

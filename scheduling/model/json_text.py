@@ -1,11 +1,33 @@
 """JSON that people write: any text becomes a document of limited depth, or an error in words."""
 
 import json
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Final
+
+from scheduling.model.validation import shown
 
 DEEPEST: Final = 20
 """Largest nesting depth of objects and lists; a bid needs four."""
 TOO_DEEP: Final = f"expected at most {DEEPEST} levels of nesting, got more"
+
+
+@dataclass(frozen=True)
+class Twice:
+    """The value of a name that an object has twice: readers refuse the document."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"expected each name once in an object, got {shown(self.name)} twice"
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these names and values, as `object_pairs_hook` of `json.loads`; see `Twice`."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        document |= {name: Twice(name) for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+    return document
 
 
 def read_json(text: str | bytes, **options: Any) -> Any:
@@ -18,23 +40,17 @@ def read_json(text: str | bytes, **options: Any) -> Any:
         documents.
     """
     try:
-        document = json.loads(text, **{"object_pairs_hook": _once, **options})
+        document = json.loads(text, object_pairs_hook=each_once, **options)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     level = [document]
     for _ in range(DEEPEST):
-        level = [inner for one in level for inner in _parts(one) if isinstance(inner, (dict, list))]
+        level = [inner for one in level for inner in _parts(one) if isinstance(inner, (dict, list, Twice))]
+        for one in level:
+            if isinstance(one, Twice):
+                raise ValueError(str(one))
     if level:
         raise ValueError(TOO_DEEP)
-    return document
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in document:
-            raise ValueError(f"expected each name once in an object, got {name[:60]!r} twice")
-        document[name] = value
     return document
 
 

@@ -135,7 +135,7 @@ def test_what_is_not_json_is_refused_in_one_line(text: str, tmp_path: Path, caps
 
 def test_a_field_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decide", write(tmp_path, json.dumps(GOOD)[:-1] + ', "T": 3}')]) == 2
-    assert capsys.readouterr().err == "'T': expected each name once in an object, got it twice\n"
+    assert capsys.readouterr().err.endswith(" expected each name once in an object, got 'T' twice\n")
 
 
 def test_a_file_without_end_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
