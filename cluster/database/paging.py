@@ -24,4 +24,6 @@ def pages(rows: "QuerySet[Any, Row]", *, by: str, size: int = 500) -> Iterator[l
     page = list(ordered[:size])
     while page:
         yield page
+        if len(page) < size:
+            return
         page = list(ordered.filter(**{f"{by}__gt": getattr(page[-1], by)})[:size])

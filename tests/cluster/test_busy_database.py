@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import psycopg2
 import pytest
-from django.db import IntegrityError, InterfaceError, OperationalError, ProgrammingError
+from django.db import IntegrityError, InterfaceError, OperationalError, ProgrammingError, connection
+from django.test.utils import CaptureQueriesContext
 from psycopg2 import errorcodes, errors
 
 from cluster.database.busy import is_busy, is_of_other_schema
@@ -139,12 +140,16 @@ def test_other_errors_say_nothing_of_the_schema() -> None:
     assert not is_of_other_schema(ValueError("no such table: t"))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
-def test_pages_hold_every_row_once_and_in_order(db: None, size: int) -> None:
+@pytest.mark.parametrize(("size", "queries"), [(1, 6), (2, 3), (3, 2), (5, 2), (6, 1)])
+def test_pages_hold_every_row_once_and_in_order_and_one_that_is_not_full_is_the_last(
+    db: None, size: int, queries: int
+) -> None:
     for name in "bdace":
         make_cluster(name)
-    names = [cluster.name for cluster in in_pages(Cluster.objects.order_by("-pk"), by="name", size=size)]
+    with CaptureQueriesContext(connection) as asked:
+        names = [cluster.name for cluster in in_pages(Cluster.objects.order_by("-pk"), by="name", size=size)]
     assert names == list("abcde")
+    assert len(asked) == queries
 
 
 @pytest.mark.parametrize(
