@@ -4,7 +4,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -32,17 +31,23 @@ def of_kind(kind: str) -> dict[str, Any]:
     return {one["metadata"]["name"]: one for one in DOCUMENTS if one["kind"] == kind}
 
 
+def validate(document: dict[str, Any], version: str) -> None:
+    import kubernetes_validate  # takes two seconds, which processes with other tests need not spend
+
+    kubernetes_validate.validate(document, version, strict=True)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_a_manifest_is_valid_by_the_schema_of_kubernetes(document: dict[str, Any], version: str) -> None:
-    kubernetes_validate.validate(document, version, strict=True)
+    validate(document, version)
 
 
 def test_the_schema_refuses_a_field_that_does_not_exist() -> None:
     wrong = deepcopy(of_kind("Deployment")["web"])
     wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = {}
     with pytest.raises(Exception, match="livenesProbe"):
-        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+        validate(wrong, VERSIONS[0])
 
 
 def test_every_file_of_the_folder_is_listed() -> None:
