@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 import numpy as np
 
@@ -130,11 +131,12 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity
 
 def table(view: PriceView, line: TimeLine, *, of: Quantity = PRICE) -> Table:
     """Return all numbers of the view as a table."""
+    begins = [(slot, line.date(slot)) for slot in range(view.start, view.start + view.price.shape[1])]
     rows = (
-        (name, view.start + t, line.date(view.start + t), float(view.price[i, t]))
-        for i, name in enumerate(view.rows)
-        for t in range(view.price.shape[1])
-        if not np.isnan(view.price[i, t])
+        (name, *begun, price)
+        for name, prices in zip(view.rows, view.price, strict=True)
+        for begun, price in zip(begins, prices.tolist(), strict=True)
+        if not isnan(price)
     )
     return Table(("row", "slot", "begins_utc", of.column), rows)
 
