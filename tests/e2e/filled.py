@@ -1,4 +1,4 @@
-"""The demo with bids already decided: `python -m tests.e2e.filled [BIDS [markets]]`, the word for its markets alone."""
+"""The demo with bids already decided: `python -m tests.e2e.filled [BIDS]`."""
 
 import os
 import sys
@@ -138,4 +138,4 @@ def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    (fill_markets if "markets" in sys.argv[2:] else fill)(int(sys.argv[1]) if len(sys.argv) > 1 else 150)
+    fill(int(sys.argv[1]) if len(sys.argv) > 1 else 150)

@@ -1,0 +1,138 @@
+"""Pages stay live by a stream, and by asking where no stream can be held open."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.conftest import Tables, missing
+from tests.e2e import browser as browsers
+from tests.e2e.browser import Browser
+from tests.e2e.filled import PASSWORD
+from tests.execution.rows import KEY
+from tests.forks import libraries
+from tests.processes import ROOT, Process
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> dict[str, str]:
+    """The environment of an installation with a filled market, in which a job trains."""
+    if not browsers.present():
+        missing("Chromium", install=browsers.INSTALL)
+    var = tmp_path_factory.mktemp("filled")
+    env = processes.python_env(var) | {"SHADOWPRICE_EXECUTION": str(var / "execution")}
+    make_tables(env)
+    libraries().run([sys.executable, "-c", FILL], env=env, seconds=120)
+    return env
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Browser]:
+    """A browser that visits one server after the other."""
+    with browsers.browser("about:blank") as window:
+        yield window
+
+
+@contextmanager
+def serving(env: dict[str, str], *command: str) -> Iterator[str]:
+    """The address of a server that ends with the block."""
+    port, log = processes.free_port(), Path(env["SHADOWPRICE_EXECUTION"]).parent / "log"
+    server = Process([sys.executable, "manage.py", *command, str(port)], log=log, env=env, cwd=ROOT)
+    try:
+        processes.wait_until(lambda: processes.answers(port), what="the server")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.end()
+
+
+@pytest.fixture(scope="module")
+def without_streams(env: dict[str, str]) -> Iterator[str]:
+    """The address of a server under WSGI."""
+    with serving(env, "runserver", "--noreload", "--insecure") as address:
+        yield address
+
+
+def visited(opened: Browser, address: str) -> Browser:
+    """The operator's window on a server."""
+    window = Browser(opened.driver, address)
+    window.forget()
+    window.log_in("operator", PASSWORD)
+    return window
+
+
+def test_a_progress_bar_in_a_log_replaces_its_line_by_a_stream(opened: Browser, env: dict[str, str]) -> None:
+    with serving(env, "serve", "--port") as address:
+        assert_a_progress_bar_replaces_its_line(visited(opened, address), env, says_end=True)
+
+
+def test_a_progress_bar_in_a_log_replaces_its_line_by_asking(
+    opened: Browser, env: dict[str, str], without_streams: str
+) -> None:
+    assert_a_progress_bar_replaces_its_line(visited(opened, without_streams), env, says_end=False)
+
+
+def assert_a_progress_bar_replaces_its_line(window: Browser, env: dict[str, str], *, says_end: bool) -> None:
+    """The page that follows a log shows it as a terminal does."""
+    folder = Path(env["SHADOWPRICE_EXECUTION"]) / "demo" / "processes" / "live" / KEY
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+    def write(text: str) -> None:
+        with open(folder / f"log.{0:020}", "a", newline="") as file:
+            file.write(text)
+
+    def shows(text: str) -> None:
+        window.wait(lambda: window.js("document.getElementById('log').textContent") == text)
+
+    write("begin\n\r10% <b>")
+    window.open(f"/markets/demo/bids/1/training/logs/{KEY}/")
+    shows("begin\n10% <b>")
+    write("\r11% █")
+    shows("begin\n11% █")
+    for percent in range(12, 100):
+        write(f"\r{percent}% █")
+    shows("begin\n99% █")
+    write("\r100% █\nend\n\r1")
+    shows("begin\n100% █\nend\n1")
+    write("%")
+    shows("begin\n100% █\nend\n1%")
+    (folder / "exit.json").write_text("{}")
+    if says_end:
+        window.wait(lambda: window.text("#following") == "the process has ended")
+    shows("begin\n100% █\nend\n1%")
+    assert window.complaints() == []
+
+
+def test_a_page_polls_under_wsgi(opened: Browser, env: dict[str, str], without_streams: str) -> None:
+    window = visited(opened, without_streams)
+    window.open("/markets/demo/")
+    window.wait_drawn()
+    window.wait(lambda: window.text("#live") == "live, asking every 2 s")
+    before = window.text("[data-tile=admitted] .muted")
+    libraries().run([sys.executable, "-c", SUBMIT], env=env, seconds=120)
+    window.wait(lambda: window.text("[data-tile=admitted] .muted") != before)
+
+
+FILL = """
+import django
+django.setup()
+from auctions.models import Bid
+from tests.e2e.filled import fill_markets
+from tests.execution.rows import make_training
+fill_markets(3)
+make_training(Bid.objects.get(market__cluster__name="demo", sequence=1))
+"""
+SUBMIT = """
+import django
+django.setup()
+from auctions.models import Bid
+from auctions.engine.submission import submit_bid
+bid = Bid.objects.filter(market__cluster__name="demo").select_related("market__cluster", "owner").first()
+submit_bid(cluster=bid.market.cluster, owner=bid.owner, body=bid.body)
+"""
