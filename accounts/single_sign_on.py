@@ -11,13 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from authlib.integrations.base_client import OAuthError
-from authlib.integrations.django_client import OAuth
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
-from joserfc.errors import JoseError
 from requests import RequestException
 
 from accounts.errors import LoginRefused, NotPossible, ProviderAway
@@ -72,6 +69,9 @@ def claims_of(request: HttpRequest) -> Mapping[str, Any]:
     ProviderAway
         If the provider does not answer, or not as one.
     """
+    from authlib.integrations.base_client import OAuthError  # noqa: PLC0415
+    from joserfc.errors import JoseError  # noqa: PLC0415
+
     try:
         provider = _checked_provider()
         expected = {
@@ -225,6 +225,9 @@ def _check_document(document: dict[str, Any]) -> None:
 @cache
 def _provider(issuer: str, client: str, client_secret: str) -> Any:
     """Return the client of a provider; it keeps the provider's document and keys."""
+    # Only services with a provider need the library, which takes a twentieth of the start of a process.
+    from authlib.integrations.django_client import OAuth  # noqa: PLC0415
+
     oauth = OAuth()
     return oauth.register(
         "provider",

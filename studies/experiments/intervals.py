@@ -3,7 +3,6 @@
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 from scheduling.model.types import Floats
 
@@ -24,6 +23,8 @@ def half_width(samples: Floats) -> Floats | None:
     count = samples.shape[-1]
     if count < 2:
         return None
+    from scipy.special import stdtrit  # noqa: PLC0415 (an eighth of the start of a process)
+
     quantile = float(stdtrit(count - 1, (1 + LEVEL) / 2))
     half: Floats = quantile * samples.std(axis=-1, ddof=1) / np.sqrt(count)
     return half
