@@ -3,6 +3,7 @@
 On databases of their own, each with a connection that reads and one that writes.
 """
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from auctions.models import Bid, BidState, Market
 from auctions.readings import market_readings, sums
 from auctions.state import book
 from auctions.state.market_snapshot import _snapshots, market_snapshot, one_version
+from cluster.database import limits
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from cluster.read_transaction import read_transaction
@@ -137,7 +139,24 @@ class World:
 
     @classmethod
     def of(cls, kind: str) -> "World":
-        """Some jobs run, some are planned, some are complete."""
+        """Some jobs run, some are planned, some are complete. Made once on SQLite, then copied; no process knows it."""
+        connection = connections["default"]
+        if connection.vendor != "sqlite":
+            return cls._made(kind)
+        if kind not in _worlds:
+            cls._made(kind)
+            _worlds[kind] = sqlite3.connect(":memory:")
+            connection.connection.backup(_worlds[kind])
+        else:
+            connection.ensure_connection()
+            _worlds[kind].backup(connection.connection)
+        book.forget()
+        sums.forget()
+        market = Market.objects.select_related("cluster").get()
+        return cls(market, User.objects.get(username="alice"), POLICIES[kind][1])
+
+    @classmethod
+    def _made(cls, kind: str) -> "World":
         policy, parameters = POLICIES[kind]
         market = open_market(make_cluster("lab", units=4, horizon=12), policy=policy, parameters=parameters[0])
         world = cls(market, make_operator("alice"), parameters)
@@ -234,6 +253,10 @@ class World:
             del sent["utility"]
             sent["weight"] = 60.0
         return sent
+
+
+_worlds: dict[str, sqlite3.Connection] = {}
+"""Databases in memory with a world of each kind as it begins."""
 
 
 def _answer(client: Client, address: str) -> tuple[int, bytes, str]:
@@ -342,12 +365,13 @@ def test_nothing_can_be_written_in_a_read_transaction(sqlite: Databases) -> None
     assert User.objects.get().username == "carol"
 
 
-def test_transactions_that_write_take_the_lock_at_once_after_a_reader_was_there(sqlite: Databases) -> None:
+def test_transactions_that_write_take_the_lock_at_once_after_a_reader_was_there(
+    sqlite: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with read_transaction():
         assert not User.objects.exists()
     with transaction.atomic(), sqlite.as_another():
-        connections["default"].ensure_connection()
-        connections["default"].connection.execute("PRAGMA busy_timeout = 0")
+        monkeypatch.setattr(limits, "current", lambda: limits.Limits(lock=0.1))
         with pytest.raises(DatabaseError, match="locked"), transaction.atomic():
             pass
 
