@@ -67,6 +67,7 @@ class Client:
         if self._streams is not None:
             with suppress(asyncio.IncompleteReadError, ConnectionError):
                 return await _exchange(*self._streams, request)
+        self.close()
         self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         return await _exchange(*self._streams, request)
 

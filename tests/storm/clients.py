@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from time import monotonic
@@ -162,13 +162,13 @@ def slow_requests(port: int, token: str, path: str, *, count: int, seconds: floa
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Token {token}\r\n"
             until = monotonic() + seconds
-            for letter in head:
-                writer.write(letter.encode())
-                await writer.drain()
-                await asyncio.sleep(seconds / len(head))
-                if monotonic() > until:
-                    break
-            writer.close()
+            with closing(writer):
+                for letter in head:
+                    writer.write(letter.encode())
+                    await writer.drain()
+                    await asyncio.sleep(seconds / len(head))
+                    if monotonic() > until:
+                        break
 
     async def run() -> None:
         await asyncio.gather(*(crawl() for _ in range(count)))
