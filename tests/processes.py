@@ -145,8 +145,8 @@ def python_env(var: Path, **extra: str) -> dict[str, str]:
 
 
 def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> str:
-    """Run a management command; its output, or an error that shows it."""
-    return run_python("manage.py", *arguments, env=env, seconds=seconds)
+    """Run a management command, which begins with everything imported; its output, or an error that shows it."""
+    return forks.project(env).run(["python", "manage.py", *arguments], env=env, seconds=seconds)
 
 
 def run_python(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> str:

@@ -1,7 +1,9 @@
 """A served market in a process of its own, and a window on it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.browser import Browser
 from tests.forks import libraries
-from tests.processes import Process
+from tests.processes import ROOT, Process
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +20,18 @@ def served(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Ite
     """Address of a server with its own worker and a filled market."""
     if not browsers.present():
         missing("Chromium", install=browsers.INSTALL)
-    var = tmp_path_factory.mktemp("served")
-    env = processes.python_env(var)
+    env = processes.python_env(tmp_path_factory.mktemp("served"))
     make_tables(env)
     libraries().run([sys.executable, "-m", "tests.e2e.filled", "18"], env=env, seconds=300)
-    port = processes.free_port()
-    server = Process([sys.executable, "manage.py", "serve", "--port", str(port)], log=var / "log", env=env)
+    with serving(env, "serve", "--port") as address:
+        yield address
+
+
+@contextmanager
+def serving(env: Mapping[str, str], *command: str) -> Iterator[str]:
+    """The address of a server that ends with the block; the command is without its last word, the port."""
+    port, log = processes.free_port(), Path(env["SHADOWPRICE_VAR"]) / "log"
+    server = Process([sys.executable, "manage.py", *command, str(port)], log=log, env=dict(env), cwd=ROOT)
     try:
         processes.wait_until(lambda: processes.answers(port), what="the server")
         yield f"http://127.0.0.1:{port}"

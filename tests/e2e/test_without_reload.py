@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ from tests import processes
 from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.browser import Browser
+from tests.e2e.conftest import serving
 from tests.e2e.filled import PASSWORD
 from tests.execution.rows import KEY
 from tests.forks import libraries
-from tests.processes import ROOT, Process
 
 pytestmark = pytest.mark.browser
 
@@ -37,18 +36,6 @@ def opened() -> Iterator[Browser]:
     """A browser that visits one server after the other."""
     with browsers.browser("about:blank") as window:
         yield window
-
-
-@contextmanager
-def serving(env: dict[str, str], *command: str) -> Iterator[str]:
-    """The address of a server that ends with the block."""
-    port, log = processes.free_port(), Path(env["SHADOWPRICE_EXECUTION"]).parent / "log"
-    server = Process([sys.executable, "manage.py", *command, str(port)], log=log, env=env, cwd=ROOT)
-    try:
-        processes.wait_until(lambda: processes.answers(port), what="the server")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.end()
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,10 @@ import pytest
 from tests.conftest import Tables, missing
 from tests.faults import crowd
 from tests.faults.installation import start_web
-from tests.forks import project
-from tests.processes import DATABASE, ROOT, Server, binary, free_port, fresh_database, python_env
+from tests.processes import DATABASE, ROOT, Server, binary, free_port, fresh_database, manage, python_env
 
 pytestmark = pytest.mark.slow
 BIDS = 24
-
-
-def manage(*arguments: str, env: dict[str, str]) -> str:
-    """What a management command prints."""
-    return project(env).run(["python", "manage.py", *arguments], env=env, seconds=120)
 
 
 def decided_after_restore(env: dict[str, str], sequences: list[int], log: Path) -> None:
