@@ -213,7 +213,7 @@ class BidForm(PageForm):
             raise forms.ValidationError(
                 f"Expected two numbers on each line, such as 24 0.5, got {shown(self.cleaned_data['points'])}."
             ) from None
-        return [[hours * HOUR_S, share] for hours, share in pairs]
+        return [[_in_unit_of_body(hours, HOUR_S), share] for hours, share in pairs]
 
     def clean_more(self) -> Json:
         """Read an object whose keys are not fields of the form."""
@@ -247,7 +247,7 @@ class BidForm(PageForm):
         numbers = ("chunks", "minibatches", "gradient_mb", "chunk_mb")
         body |= {key: data[key] for key in numbers if data.get(key) is not None}
         if data["start_after_h"]:
-            body["start_after_s"] = data["start_after_h"] * HOUR_S
+            body["start_after_s"] = _in_unit_of_body(data["start_after_h"], HOUR_S)
         if "architecture" in data:
             body["architecture"] = data["architecture"]
             if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
@@ -259,7 +259,7 @@ class BidForm(PageForm):
             if data["standing"] or self._stands_by_default:
                 body["standing"] = data["standing"]
             if data["standing"] and data["standing_until_h"] is not None:
-                body["standing_until_s"] = data["standing_until_h"] * HOUR_S
+                body["standing_until_s"] = _in_unit_of_body(data["standing_until_h"], HOUR_S)
         return {
             **body,
             self._value_key: data["weight"] if self._value_key == "weight" else self._utility(),
@@ -275,7 +275,7 @@ class BidForm(PageForm):
             if key == "points":
                 utility[key] = data["points"]
             elif data[FIELD_OF[f"utility.{key}"]] is not None:
-                utility[key] = data[FIELD_OF[f"utility.{key}"]] * UNITS[key]
+                utility[key] = _in_unit_of_body(data[FIELD_OF[f"utility.{key}"]], UNITS[key])
         return utility
 
     def blame(self, error: InvalidField) -> None:
@@ -291,6 +291,20 @@ class BidForm(PageForm):
             else:
                 place = "more" if name in ("worker_step_s", "ps_step_s", "upload_delay_s", "program") else None
                 self.add_error(place, f"{field}: {problem}" if field else problem)
+
+
+def _in_unit_of_body(typed: float, unit: float) -> float:
+    """Return a number of the form in the unit of a body.
+
+    Thirteen digits hide the rounding errors of both conversions: 30 s is shown as 0.00833333333333333 hours, and is
+    30 s again. A deadline a trillionth of a second earlier would be a slot earlier.
+    """
+    return float(f"{typed * unit:.13g}")
+
+
+def _as_typed(number: float, unit: float) -> float:
+    """Return a number of a body in the unit of the form, with as many digits as bring it back."""
+    return float(f"{number / unit:.15g}")
 
 
 def _in_typed_unit(error: InvalidField) -> str:
@@ -315,17 +329,18 @@ def initial_of(body: Json, cluster: Cluster, bidder: User | None = None) -> dict
     utility = body.get("utility", {})
     shown: dict[str, Any] = {key: body[key] for key in COVERED if key in body and key != "utility"}
     shown["model"] = body.get("model", "")
-    if "start_after_s" in shown:
-        shown["start_after_h"] = shown.pop("start_after_s") / HOUR_S
-    if "standing_until_s" in shown:
-        shown["standing_until_h"] = shown.pop("standing_until_s") / HOUR_S
+    for key in ("start_after_s", "standing_until_s"):
+        if key in shown:
+            shown[FIELD_OF[key]] = _as_typed(shown.pop(key), HOUR_S)
     shown |= {key: utility[key] for key in ("form", "value") if key in utility}
     for key, unit in UNITS.items():
         if key in utility:
-            # Twelve digits hide the rounding error of the division by an hour.
-            shown[FIELD_OF[f"utility.{key}"]] = float(f"{utility[key] / unit:.12g}")
+            shown[FIELD_OF[f"utility.{key}"]] = _as_typed(utility[key], unit)
     if "points" in utility:
-        shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])
+        shown["points"] = "\n".join(
+            f"{_as_typed(elapsed, HOUR_S):.15g} {share if share % 1 else int(share)}"
+            for elapsed, share in utility["points"]
+        )
     rest = {key: value for key, value in body.items() if key not in COVERED}
     program = rest.get("program")
     if program is not None and program["name"] in open_names(cluster, bidder):

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from auctions.domain.errors import NotReady
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
+from auctions.engine.submission import submit_bid
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.readings.publications import sees_all
@@ -198,6 +199,26 @@ def test_hours_become_seconds_and_come_back(
     assert again["form"].value() == form
     shown = {"points": "0 1\n2 0.5"} if "points" in typed else {name: float(text) for name, text in typed.items()}
     assert {name: again[name].value() for name in typed} == shown
+
+
+@pytest.mark.parametrize(
+    ("utility", "more"),
+    [
+        ({"form": "step", "deadline_s": 100200.0}, {"start_after_s": 57.0}),
+        ({"form": "linear", "zero_at_s": 30.0}, {"start_after_s": 100000.0}),
+        ({"form": "sigmoid", "midpoint_s": 123456789.0, "steepness_per_s": 0.0123}, {}),
+        ({"form": "piecewise_linear", "points": [[0.0, 1.0], [10000000.0, 0.123456789], [10000003.0, 1e-9]]}, {}),
+    ],
+)
+def test_a_bid_that_fills_in_the_form_is_stated_by_it_again_with_the_same_numbers(
+    market: Market, alice: User, as_alice: Client, utility: dict[str, Any], more: dict[str, float]
+) -> None:
+    body = {"model": "ResNet-50", "epochs": 1, "utility": {"value": 100.0, **utility}, **more}
+    submit_bid(cluster=market.cluster, owner=alice, body=body)
+    form = as_alice.get(f"{HOME}submit/?from=1").context["form"]
+    shown = {field.name: field.value() for field in form if field.value() not in (None, False)}
+    as_alice.post(f"{HOME}submit/", shown)
+    assert Bid.objects.get(sequence=2).body == body
 
 
 @pytest.mark.parametrize(
