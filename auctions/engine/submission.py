@@ -58,6 +58,19 @@ class Quote:
     """Share of recent standing bids that were admitted in the end, as far as it may be published; None if unknown."""
 
 
+def page_key(form: str) -> str:
+    """Return the key under which the bid of a form is stored.
+
+    Keys of requests have no spaces (`web/headers.py`), so this one, and those of many bids, are no request's.
+    """
+    return f"page {form}"
+
+
+def _key_in_bulk(key: str, place: int) -> str:
+    """Return the key of the bid at this place of those that were sent together under a key."""
+    return f"{key} {place}"
+
+
 def submit_bid(*, cluster: Cluster | str, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
     """Store a bid and notify a worker. `cluster` is a row, or the name of a cluster.
 
@@ -96,9 +109,9 @@ def submit_bids(
     if not bodies:
         raise InvalidField("bids", "expected at least one bid, got none")
     # If the same key was used before with more bids, the key with the next index is in the database.
-    if idempotency_key is not None and _came_before(cluster, owner, f"{idempotency_key}/{len(bodies)}"):
+    if idempotency_key is not None and _came_before(cluster, owner, _key_in_bulk(idempotency_key, len(bodies))):
         raise KeyReused("This idempotency key came before with more bids.")
-    keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
+    keys = [None if idempotency_key is None else _key_in_bulk(idempotency_key, i) for i in range(len(bodies))]
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
 
 

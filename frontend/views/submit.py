@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 
 from auctions.domain.errors import NotReady
 from auctions.engine.intake import Submitted
-from auctions.engine.submission import quote, refusal, submit_bid
+from auctions.engine.submission import page_key, quote, refusal, submit_bid
 from auctions.models import Bid, Market, PolicyVersion
 from auctions.readings import publications
 from execution.models import Execution
@@ -38,8 +38,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
         form = BidForm(request.POST, cluster=market.cluster, bidder=viewer)
 
         def send() -> Submitted:
-            body, sent_key = form.body(), f"page/{key}"
-            return submit_bid(cluster=market.cluster, owner=viewer, body=body, idempotency_key=sent_key)
+            return submit_bid(cluster=market.cluster, owner=viewer, body=form.body(), idempotency_key=page_key(key))
 
         sent = form.store(send)
         if sent is not None:

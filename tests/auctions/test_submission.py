@@ -62,6 +62,18 @@ def test_many_are_stored_in_order_or_none(market: Market, alice: User) -> None:
     assert Bid.objects.count() == 3
 
 
+def test_a_key_of_many_bids_is_no_key_of_one(market: Market, alice: User) -> None:
+    together = submit_bids(cluster=market.cluster, owner=alice, bodies=[body(), body()], idempotency_key="k")
+    alone = [
+        submit_bid(cluster=market.cluster, owner=alice, body=body(), idempotency_key=key)
+        for key in ("k", "k/0", "m/0", "n/1")
+    ]
+    together += submit_bids(cluster=market.cluster, owner=alice, bodies=[body(7.0)], idempotency_key="m")
+    together += submit_bids(cluster=market.cluster, owner=alice, bodies=[body(7.0)], idempotency_key="n")
+    assert all(one.created for one in (*alone, *together))
+    assert Bid.objects.count() == 8
+
+
 def test_a_cluster_without_a_market_takes_no_bids(alice: User) -> None:
     with pytest.raises(NoMarket):
         submit_bid(cluster=make_cluster(), owner=alice, body=body())

@@ -51,7 +51,7 @@ def lost_or_doubled(history: History, market: Market) -> Iterator[str]:
     """Every bid that was answered is stored once, as it was sent; nothing else is stored."""
     stored = defaultdict(list)
     for bid in Bid.objects.filter(market=market).order_by("sequence"):
-        stored[str(bid.idempotency_key).partition("/")[0]].append(bid)
+        stored[str(bid.idempotency_key).partition(" ")[0]].append(bid)
     for key in stored.keys() - history.sent.keys():
         yield f"nobody sent {key}"
     for key, sent in history.sent.items():
