@@ -53,6 +53,17 @@ class TextFileField(forms.FileField):
         return text
 
 
+class LineField(forms.CharField):
+    """A line of text, as REST takes it: without control characters and ends of lines."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text without the spaces at both ends."""
+        text = super().to_python(value)
+        if text and not text.isprintable():
+            raise forms.ValidationError(f"expected one line without control characters, got {shown(text)}")
+        return text
+
+
 class ArgumentsField(forms.CharField):
     """Arguments of a program, quoted as in a shell; its value is the list of arguments."""
 

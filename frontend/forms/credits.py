@@ -4,7 +4,7 @@ from django import forms
 
 from auctions.domain.credits import MOST_CREDITS
 from auctions.models import BudgetKind
-from frontend.forms.base import PageForm
+from frontend.forms.base import LineField, PageForm
 
 
 class BudgetForm(PageForm):
@@ -26,4 +26,4 @@ class GrantForm(PageForm):
         max_value=MOST_CREDITS,
         help_text="For the period under way; below 0 to take credits back.",
     )
-    note = forms.CharField(max_length=200, required=False, help_text="What it is for; the team reads it.")
+    note = LineField(max_length=200, required=False, help_text="What it is for; the team reads it.")

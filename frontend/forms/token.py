@@ -9,13 +9,13 @@ from accounts.models import LONGEST_NAME, Scope
 from accounts.rights import visible_clusters
 from accounts.tokens import LONGEST_DAYS, NewToken
 from cluster.models import Cluster
-from frontend.forms.base import PageForm
+from frontend.forms.base import LineField, PageForm
 
 
 class TokenForm(PageForm):
     """A token of one's own."""
 
-    name = forms.CharField(max_length=LONGEST_NAME, help_text="Name by which you know it, such as nightly script.")
+    name = LineField(max_length=LONGEST_NAME, help_text="Name by which you know it, such as nightly script.")
     scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.BID)
     cluster = forms.ModelChoiceField(
         Cluster.objects.none(),

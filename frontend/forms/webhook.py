@@ -12,14 +12,14 @@ from auctions.webhooks.addresses import checked_url
 from auctions.webhooks.hooks import LONGEST_OVERLAP_S, WebhookRequest
 from auctions.webhooks.messages import TYPES
 from cluster.models import Cluster
-from frontend.forms.base import PageForm
+from frontend.forms.base import LineField, PageForm
 from scheduling.model.errors import InvalidField
 
 
 class WebhookForm(PageForm):
     """A webhook of one's own."""
 
-    name = forms.CharField(max_length=LONGEST_NAME, help_text="Name by which you know it, such as chat.")
+    name = LineField(max_length=LONGEST_NAME, help_text="Name by which you know it, such as chat.")
     url = forms.CharField(
         max_length=LONGEST_URL,
         label="Address",

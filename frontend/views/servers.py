@@ -18,6 +18,7 @@ from auctions.models import Bid, Market
 from cluster.models import Server
 from frontend.access import action_view, market_named, page_view, timeline_of, viewer_of
 from frontend.figures.base import Table
+from frontend.forms.base import LineField
 from frontend.views.responses import csv_response, say_done
 
 STATES = {
@@ -31,7 +32,7 @@ STATES = {
 class ReasonForm(forms.Form):
     """The form of a reason."""
 
-    reason = forms.CharField(max_length=LONGEST_REASON, required=False, label="Reason")
+    reason = LineField(max_length=LONGEST_REASON, required=False, label="Reason")
 
 
 class DrainForm(ReasonForm):
@@ -44,7 +45,7 @@ class DrainForm(ReasonForm):
 class FailForm(forms.Form):
     """The form that fails a job: the reason and the refund."""
 
-    reason = forms.CharField(max_length=LONGEST_REASON, label="Reason")
+    reason = LineField(max_length=LONGEST_REASON, label="Reason")
     refund = forms.ChoiceField(choices=[(one.value, one.name) for one in Refund])
 
 
@@ -116,7 +117,7 @@ def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
     if bid is None:
         raise Http404
     if not form.is_valid():
-        messages.error(request, "Give a reason for the job's owner.")
+        messages.error(request, _wrong(form))
         return redirect("bid", name=name, number=number)
 
     def act() -> str:
@@ -143,9 +144,13 @@ def _do(
     if form.is_valid():
         say_done(request, act)
     else:
-        wrong = [f"{form.fields[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items()]
-        messages.error(request, "; ".join(wrong))
+        messages.error(request, _wrong(form))
     return redirect("server", name=name, server=server)
+
+
+def _wrong(form: forms.Form) -> str:
+    """Return what is wrong with a form, by the labels of its fields."""
+    return "; ".join(f"{form[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items())
 
 
 def _drain(row: Server, *, deadline_slot: int | None, **more: Any) -> object:

@@ -60,7 +60,10 @@ def test_a_job_is_failed_from_its_page_with_a_reason(operator: Client, market: M
     page = operator.get(reverse("bid", args=["lab", 1])).content.decode()
     assert "Fail the job" in page
     address = reverse("fail", args=["lab", 1])
-    assert "Give a reason" in operator.post(address, {"refund": "full"}, follow=True).content.decode()
+    answer = operator.post(address, {"reason": "x" * 201, "refund": "all"}, follow=True).content.decode()
+    assert "Reason: Ensure this value has at most 200 characters" in answer
+    assert "Refund: Select a valid choice." in answer
+    assert "Reason: This field is required." in operator.post(address, follow=True).content.decode()
     answer = operator.post(address, {"reason": "its data was damaged", "refund": "full"}, follow=True).content.decode()
     assert "its data was damaged" in answer
     assert "Paid back" in answer
