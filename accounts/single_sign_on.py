@@ -170,7 +170,7 @@ def _new(claims: Mapping[str, Any]) -> User:
     if not settings.OIDC_NEW_ACCOUNTS:
         raise LoginRefused(NO_ACCOUNT)
     wanted = next((str(claims[key]) for key in ("preferred_username", "email", "sub") if claims.get(key)), "user")
-    stem = _STRANGE.sub("-", wanted)[: LONGEST_NAME - 10]
+    stem = _STRANGE.sub("-", User.normalize_username(wanted))[: LONGEST_NAME - 10]
     email = str(claims.get("email", "")) if claims.get("email_verified") is True else ""
     taken = set(User.objects.filter(username__istartswith=stem).values_list("username", flat=True))
     known = {name.lower() for name in taken}
