@@ -186,8 +186,16 @@ class ExperimentForm(PageForm):
         return document
 
     def clean_more(self) -> list[Json]:
-        """Policies that are written out."""
-        return [_written(line) for line in self.cleaned_data["more"].splitlines() if line.strip()]
+        """Policies that are written out; each wrong line is named."""
+        found, wrong = list[Json](), list[str]()
+        for line in self.cleaned_data["more"].splitlines():
+            try:
+                found += [_written(line)] if line.strip() else []
+            except InvalidField as error:
+                wrong += [str(one) for one in (error, *error.also)]
+        if wrong:
+            raise forms.ValidationError(wrong)
+        return found
 
     def clean(self) -> Json:
         """Parameters of the policies that are ticked, too."""
@@ -212,9 +220,10 @@ class ExperimentForm(PageForm):
         }
 
     def blame(self, error: InvalidField) -> None:
-        """Show the error beside its field, or above all fields."""
-        name = error.field.removeprefix("workloads[0].").partition(".")[0].partition("[")[0]
-        self.add_error(name if name in self.fields else None, str(error))
+        """Show each error beside its field, or above all fields."""
+        for one in (error, *error.also):
+            name = one.field.removeprefix("workloads[0].").partition(".")[0].partition("[")[0]
+            self.add_error(name if name in self.fields else None, str(one))
 
     def _workload(self) -> Json:
         data, name = self.cleaned_data, self.cleaned_data["workload"]
@@ -242,12 +251,9 @@ def _choice(trace: Trace) -> str:
 
 
 def _written(line: str) -> Json:
-    """`dps price=paper` as a request says it."""
+    """`dps price=paper` as a request says it; raises InvalidField."""
     name, *pairs = line.split()
-    try:
-        return {"name": name, "parameters": read_pairs(name, pairs)}
-    except InvalidField as error:
-        raise forms.ValidationError(str(error)) from None
+    return {"name": name, "parameters": read_pairs(name, pairs)}
 
 
 class TraceForm(PageForm):

@@ -129,6 +129,19 @@ def test_what_is_wrong_is_said_beside_its_field(as_alice: Client, changes: Any, 
     assert not Experiment.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"label": "a\x07b", "setting": '{"jobs": 0}'}, ("expected one line", "setting.jobs: expected 1 to")),
+        ({"more": "fife\nfifo blocking=maybe\ndps"}, ("expected dps, oasis, ", "blocking: expected true or false")),
+    ],
+)
+def test_everything_that_is_wrong_is_said_at_once(as_alice: Client, changes: Any, words: tuple[str, ...]) -> None:
+    text = sent(as_alice, **changes).text
+    assert [one for one in words if one not in text] == []
+    assert not Experiment.objects.exists()
+
+
 def test_no_policy_is_no_experiment(as_alice: Client) -> None:
     answer = as_alice.post("/experiments/new/", {"workload": "dps", "seeds": "1"})
     assert "Choose at least one policy" in answer.text
