@@ -7,7 +7,7 @@ from django import forms
 from scheduling.model.errors import InvalidField
 from scheduling.model.parameters import parameters_of
 from scheduling.model.types import Json
-from scheduling.model.validation import shown
+from scheduling.model.validation import every_digit, shown
 from scheduling.registry import POLICIES, make_policy
 
 
@@ -24,7 +24,7 @@ class NumbersField(forms.CharField):
 
     def prepare_value(self, value: Any) -> Any:
         """The list as text."""
-        return ", ".join(f"{number:g}" for number in value) if isinstance(value, (list, tuple)) else value
+        return ", ".join(map(every_digit, value)) if isinstance(value, (list, tuple)) else value
 
 
 class PolicyForm(forms.Form):
@@ -47,9 +47,10 @@ class PolicyForm(forms.Form):
         return cleaned
 
     def refuse(self, error: InvalidField) -> None:
-        """Show an error at the field that it names, or above all fields."""
-        name, _, _ = error.field.partition("[")
-        self.add_error(name if name in self.fields else None, f"{error.field}: {error.problem}")
+        """Show an error, and those beside it, each at the field that it names, or above all fields."""
+        for one in (error, *error.also):
+            name, _, _ = one.field.partition("[")
+            self.add_error(name if name in self.fields else None, str(one))
 
 
 def _field(kind: object, metadata: dict[str, Any]) -> forms.Field:

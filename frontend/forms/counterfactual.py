@@ -60,8 +60,9 @@ class CounterfactualForm(PageForm, PolicyForm):
         return CounterfactualRequest(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
 
     def blame(self, error: InvalidField) -> None:
-        """Show the error beside the field that it names, or above all fields."""
-        self.refuse(InvalidField(error.field.removeprefix("parameters."), error.problem))
+        """Show each error beside the field that it names, or above all fields."""
+        for one in (error, *error.also):
+            self.refuse(one.at(one.field.removeprefix("parameters.")))
 
     def _policy(self, cleaned: dict[str, Any]) -> Any:
         return policy_of(self.policy, {key: value for key, value in cleaned.items() if key != "since"})

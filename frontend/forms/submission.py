@@ -18,7 +18,7 @@ from frontend.forms.base import ArgumentsField, PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
-from scheduling.model.validation import plain, shown
+from scheduling.model.validation import every_digit, plain, shown
 from scheduling.policies.base import Objective
 from scheduling.policies.posted_price import PostedPricePolicy
 
@@ -338,8 +338,7 @@ def initial_of(body: Json, cluster: Cluster, bidder: User | None = None) -> dict
             shown[FIELD_OF[f"utility.{key}"]] = _as_typed(utility[key], unit)
     if "points" in utility:
         shown["points"] = "\n".join(
-            f"{_as_typed(elapsed, HOUR_S):.15g} {share if share % 1 else int(share)}"
-            for elapsed, share in utility["points"]
+            f"{every_digit(_as_typed(elapsed, HOUR_S))} {every_digit(share)}" for elapsed, share in utility["points"]
         )
     rest = {key: value for key, value in body.items() if key not in COVERED}
     program = rest.get("program")

@@ -38,6 +38,11 @@ def plain(number: float) -> str:
     return f"{number:g}"
 
 
+def every_digit(number: float) -> str:
+    """Format a number for a form that reads it again: with as few digits as bring it back, such as "24" or "0.1"."""
+    return repr(float(number)).removesuffix(".0")
+
+
 def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
     """Check a document: every required key is there, and no unknown key. The error names all such keys."""
     if not isinstance(value, dict):

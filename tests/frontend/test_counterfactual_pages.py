@@ -11,6 +11,7 @@ from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
+from auctions.policy_form import PolicyForm
 from cluster.models import Cluster
 from frontend.figures import alternatives
 from frontend.figures import counterfactual as sums
@@ -49,6 +50,26 @@ def as_offered(page: Any) -> dict[str, Any]:
     form = page.context["form"]
     values = {f.html_name: form.fields[f.html_name].prepare_value(f.value()) for f in form}
     return {key: value for key, value in values.items() if value is not None and value is not False}
+
+
+def test_a_form_that_nobody_touched_states_every_digit_of_the_policy_in_force() -> None:
+    exact = {"price": "paper", "eta_worker": [1234567.891, 1e11, 2.0], "eta_ps": [1.1, 1 / 3 + 1]}
+    policy = PolicyForm(None, policy="dps", initial=make_policy("dps", {}).to_json() | exact)
+    sent = {f.name: policy.fields[f.name].prepare_value(f.value()) for f in policy}
+    read = PolicyForm({key: value for key, value in sent.items() if value is not False}, policy="dps")
+    read.is_valid()
+    assert {key: read.cleaned_data.get(key) for key in exact} == exact
+
+
+def test_all_wrong_numbers_of_a_policy_are_named(as_operator: Client, decided: Market) -> None:
+    address = f"{BASE}new/?policy=dps"
+    wrong = {**as_offered(as_operator.get(address)), "eta_worker": "0.5", "eta_ps": "0.125"}
+    answer = as_operator.post(address, wrong)
+    assert answer.context["form"].errors == {
+        "eta_worker": ["eta_worker[0]: expected 1 to 1,000,000,000,000, got 0.5"],
+        "eta_ps": ["eta_ps[0]: expected 1 to 1,000,000,000,000, got 0.125"],
+    }
+    assert not Counterfactual.objects.exists()
 
 
 def test_a_form_leads_to_a_counterfactual_and_its_page(as_operator: Client, decided: Market) -> None:
