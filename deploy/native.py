@@ -297,9 +297,8 @@ def environment(port: int) -> dict[str, str]:
         SECRETS.write_text(json.dumps({name: secrets.token_hex(32) for name in names}))
     known = json.loads(SECRETS.read_text())
     database, broker = free_ports(2)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "SHADOWPRICE_"))}
     given = {key: value for key, value in os.environ.items() if key.startswith("SHADOWPRICE_")}
-    return kept | {
+    return of_caller() | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "DATABASE_URL": f"postgres://shadowprice:{known['postgres']}@127.0.0.1:{database}/shadowprice",
         "REDIS_URL": f"redis://:{known['redis']}@127.0.0.1:{broker}/0",
@@ -312,6 +311,11 @@ def environment(port: int) -> dict[str, str]:
         "SHADOWPRICE_METRICS": str(VAR / "metrics"),
         "SHADOWPRICE_ARCHIVES": given.get("SHADOWPRICE_ARCHIVES", str(VAR / "archives")),
     }
+
+
+def of_caller() -> dict[str, str]:
+    """Return this process's environment without settings of the service and of PostgreSQL."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PG", "SHADOWPRICE_"))}
 
 
 def up(port: int) -> None:
@@ -376,11 +380,15 @@ def down() -> None:
 
 
 def manage(arguments: Sequence[str]) -> int:
-    """Run a management command in the environment of the installation; return its exit status."""
+    """Run a management command in the environment of the installation; return its exit status.
+
+    Other variables of the caller hold, too, such as DJANGO_SUPERUSER_PASSWORD for `createsuperuser --noinput`.
+    """
     state = running()
     if state is None:
         raise Failed("It does not run: make up")
-    return subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=state["environment"]).returncode
+    env = of_caller() | state["environment"]
+    return subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=env).returncode
 
 
 def running() -> dict[str, Any] | None:

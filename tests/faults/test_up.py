@@ -150,6 +150,32 @@ def test_secrets_are_made_once_and_the_environment_may_add_settings(
     assert "PGPASSWORD" not in first
 
 
+def test_a_management_command_gets_the_environment_of_the_caller_below_that_of_the_installation(
+    native: ModuleType, var: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {
+        "DJANGO_SUPERUSER_PASSWORD": "of the new account",
+        "DATABASE_URL": "of another installation",
+        "SHADOWPRICE_RATE": "of another installation",
+        "PGPASSWORD": "of another server",
+    }
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    (var / "manage.py").write_text("import json, os; open('seen', 'w').write(json.dumps(dict(os.environ)))")
+    installation = {"DATABASE_URL": "of this installation", "SHADOWPRICE_HOSTS": "of this installation"}
+    monkeypatch.setattr(native, "ROOT", var)
+    monkeypatch.setattr(native, "running", lambda: {"environment": installation})
+    assert native.manage(["createsuperuser"]) == 0
+    seen = json.loads((var / "seen").read_text())
+    assert installation.items() <= seen.items()
+    assert {name: seen.get(name) for name in asked} == {
+        "DJANGO_SUPERUSER_PASSWORD": "of the new account",
+        "DATABASE_URL": "of this installation",
+        "SHADOWPRICE_RATE": None,
+        "PGPASSWORD": None,
+    }
+
+
 def test_commands_say_that_nothing_runs(var: Path) -> None:
     assert "make up" in run("smoke", var=var).stderr
     assert "does not run" in run("down", var=var).stdout
