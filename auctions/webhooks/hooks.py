@@ -98,10 +98,13 @@ def switch_off(webhook: Webhook, reason: str) -> None:
 
 
 def rotate(webhook: Webhook, *, overlap_s: int = 0) -> Made:
-    """Give a webhook another secret; for `overlap_s` seconds messages are signed with the old one, too."""
+    """Give a webhook another secret; for `overlap_s` seconds messages are signed with the old one, too.
+
+    An old secret that cannot be read signs nothing: with an overlap, no message could be signed until its end.
+    """
     with transaction.atomic():
         held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
-        if overlap_s:
+        if overlap_s and signing.is_readable(held.secret):
             held.old_secret, held.old_until = held.secret, clock.now() + timedelta(seconds=overlap_s)
         else:
             held.old_secret, held.old_until = "", None

@@ -40,6 +40,15 @@ def secret_of(stored: str) -> str:
     return PREFIX + b64encode(_key(stored)).decode()
 
 
+def is_readable(stored: str) -> bool:
+    """Return whether the service has the key under which a stored secret was encrypted."""
+    try:
+        _key(stored)
+    except SecretUnreadable:
+        return False
+    return True
+
+
 def encrypted_again(stored: str) -> str:
     """Return a stored secret, encrypted with the present key; raises SecretUnreadable."""
     try:

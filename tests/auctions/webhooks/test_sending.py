@@ -99,6 +99,16 @@ def test_secrets_of_a_lost_key_are_counted_and_stay(made: Made, settings: LazySe
     assert verified(new.secret, signing.signed(new.webhook, "msg_1", b"{}", timezone.now()), b"{}")
 
 
+def test_a_secret_of_a_lost_key_is_replaced_without_an_overlap(made: Made, settings: LazySettings) -> None:
+    """The page replaces it with one, and nothing could be signed with the old secret."""
+    settings.SECRET_KEY = "another key"
+    new = rotate(made.webhook, overlap_s=86_400)
+    headers = signing.signed(Webhook.objects.get(), "msg_1", b"{}", timezone.now())
+    assert headers["webhook-signature"].count("v1,") == 1
+    assert verified(new.secret, headers, b"{}")
+    assert encrypt_again() == (1, 0)
+
+
 def test_secrets_are_stored_encrypted(made: Made) -> None:
     plain = base64.b64decode(made.secret.removeprefix(signing.PREFIX))
     stored = Webhook.objects.get().secret
