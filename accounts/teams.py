@@ -36,6 +36,11 @@ def administrators_of(team: Team) -> QuerySet[User]:
     return User.objects.filter(own | Q(pk__in=operators()), is_active=True)
 
 
+def acting_administrators(team: Team) -> QuerySet[Membership]:
+    """Return the memberships of administrators whose accounts are open: one of them stays in the team."""
+    return Membership.objects.filter(team=team, role=Role.ADMINISTRATOR, user__is_active=True)
+
+
 def create_team(name: str, title: str, *, administrator: User | None = None) -> Team:
     """Store a team; raises InvalidField if the name is taken, NotPossible if the administrator is in another team."""
     with transaction.atomic():
@@ -121,6 +126,6 @@ def _withdraw_invitations(team: Team, member: Membership) -> None:
 
 
 def _check_another_administrator(team: Team, member: Membership) -> None:
-    others = Membership.objects.filter(team=team, role=Role.ADMINISTRATOR).exclude(pk=member.pk)
+    others = acting_administrators(team).exclude(pk=member.pk)
     if member.role == Role.ADMINISTRATOR and not others.exists():
         raise NotPossible(f"{member.user.get_username()} is the last administrator of {team}.")

@@ -39,13 +39,13 @@ def team_page(request: HttpRequest) -> HttpResponse:
     if made is not None:
         return redirect("team")
     members = list(team.memberships.select_related("user"))
-    administrators = [one for one in members if one.role == Role.ADMINISTRATOR]
+    administrators = list(teams.acting_administrators(team).values_list("pk", flat=True)[:2])
     context = {
         "team": team,
         "own": membership,
         "may_administer": may,
         "members": members,
-        "last": administrators[0].pk if len(administrators) == 1 else None,
+        "last": administrators[0] if len(administrators) == 1 else None,
         "roles": Role.choices,
         "form": form,
         "open": [(one, _link(request, one)) for one in invitations.open_invitations(team)] if may else [],

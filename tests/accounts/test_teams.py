@@ -238,6 +238,19 @@ def test_the_page_offers_the_last_administrator_no_way_out(team: Team, members: 
     assert (all(way in shown for way in ways), "The last administrator stays" in shown) == (True, False)
 
 
+def test_an_administrator_whose_account_is_closed_is_none(
+    team: Team, members: dict[Role, User], client_of: Any
+) -> None:
+    """Else the last one who can act may leave, and nobody of the team could change members any more."""
+    closed = member(team, "closed", Role.ADMINISTRATOR)
+    User.objects.filter(pk=closed.pk).update(is_active=False)
+    client, path = client_of(members[Role.ADMINISTRATOR]), f"{BASE}/teams/vision/members"
+    assert client.put(f"{path}/administrator", {"role": "viewer"}, format="json").status_code == 409
+    assert client.delete(f"{path}/administrator").status_code == 409
+    assert "The last administrator stays" in page_of(members[Role.ADMINISTRATOR]).get("/account/team/").text
+    assert client.delete(f"{path}/closed").status_code == 204
+
+
 def test_what_another_request_has_done_to_a_member_meanwhile_counts(team: Team, members: dict[Role, User]) -> None:
     read = Membership.objects.get(user=members[Role.BIDDER])
     teams.change_role(team, Membership.objects.get(pk=read.pk), Role.ADMINISTRATOR)
