@@ -111,12 +111,16 @@ def claim(most: int) -> list[Delivery]:
 
 
 def _held(key: int, webhook_id: int, now: datetime) -> Delivery | None:
-    """Hold a webhook and return its message; None if another worker holds it, or if nobody may read the message."""
-    free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), pk=webhook_id)
+    """Hold a webhook and return its message; None if another worker holds it, or if nobody may read the message.
+
+    Since the message was read as due, another worker may have tried it, or the owner has switched the webhook off.
+    """
+    free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), pk=webhook_id, is_on=True)
     if not free.update(busy_until=now + HELD):
         return None
     related = ("webhook__owner", "bid", "market__cluster")
-    delivery = Delivery.objects.select_related(*related).filter(pk=key, status=DeliveryStatus.WAITING).first()
+    due = Delivery.objects.filter(pk=key, status=DeliveryStatus.WAITING, next_at__lte=now)
+    delivery = due.select_related(*related).first()
     if delivery is not None and _may_be_sent(delivery):
         return delivery
     if delivery is not None:

@@ -225,6 +225,22 @@ def test_a_message_that_was_sent_before_its_webhook_was_held_is_not_sent_again(
     assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
+def test_what_another_worker_or_the_owner_did_before_a_webhook_was_held_counts(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    """A worker read the message as due; then another one tried it in vain, or the owner switched the webhook off."""
+    submit(market, alice)
+    there.status = 500
+    assert deliver() == 1
+    now, key = clock.now(), Delivery.objects.get().pk
+    assert delivering._held(key, made.webhook.pk, now) is None  # its next attempt is later
+    held = delivering._held(key, made.webhook.pk, now + timedelta(seconds=delivering.BACKOFF_S[0]))
+    assert held is not None
+    Webhook.objects.update(busy_until=None, is_on=False)
+    assert delivering._held(key, made.webhook.pk, now + timedelta(seconds=delivering.BACKOFF_S[0])) is None
+    assert Webhook.objects.get().busy_until is None
+
+
 def test_a_message_about_a_bid_that_was_deleted_is_sent(
     market: Market, alice: User, made: Made, there: Receiver
 ) -> None:
