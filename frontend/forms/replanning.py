@@ -55,16 +55,19 @@ class ReplanForm(PageForm):
         self.order_fields(self.field_order)
 
     def clean_slower(self) -> Json:
-        """Factors by client, as they were typed."""
-        found: Json = {}
-        for line in self.cleaned_data["slower"].splitlines():
-            if line.strip():
-                name, _, factor = line.strip().rpartition(" ")
-                if not name:
-                    raise forms.ValidationError(
-                        f"Expected a client and a factor on every line, got {shown(line.strip())}."
-                    )
-                found[name.strip()] = factor
+        """Factors by client, as they were typed; each wrong line is named."""
+        found, wrong = Json(), list[str]()
+        for line in filter(None, map(str.strip, self.cleaned_data["slower"].splitlines())):
+            name, _, factor = line.rpartition(" ")
+            name = name.strip()
+            if not name:
+                wrong.append(f"Expected a client and a factor on every line, got {shown(line)}.")
+            elif name in found:
+                wrong.append(f"Expected each client on one line, got {shown(name)} again: {shown(line)}.")
+            else:
+                found[name] = factor
+        if wrong:
+            raise forms.ValidationError(wrong)
         return found
 
     def clean_more(self) -> Json:

@@ -80,6 +80,17 @@ def test_a_form_that_is_wrong_says_so_beside_its_field(
     assert Plan.objects.count() == 1
 
 
+def test_each_wrong_line_of_slower_clients_is_named(done: Plan, as_alice: Client) -> None:
+    answer = sent(as_alice, done, slower="tablet\ntablet 2\ncamera 1.5\ncamera\ntablet  3")
+    assert answer.status_code == 422
+    assert answer.context["form"].errors["slower"] == [
+        "Expected a client and a factor on every line, got 'tablet'.",
+        "Expected a client and a factor on every line, got 'camera'.",
+        "Expected each client on one line, got 'tablet' again: 'tablet  3'.",
+    ]
+    assert Plan.objects.count() == 1
+
+
 def test_only_what_is_there_is_planned_again_and_by_nobody_else(
     done: Plan, alice: User, as_alice: Client, as_bob: Client
 ) -> None:
