@@ -85,8 +85,8 @@ def _checked(name: str, one: "Field[Any]", value: object) -> object:
             raise InvalidField(name, f"expected true or false, got {shown(value)}")
         return value
     if isinstance(one.default, tuple):
-        rows = enumerate(check_list(name, value))
-        return tuple(check_number(f"{name}[{i}]", row, low=limits["low"], high=limits["high"]) for i, row in rows)
+        number = partial(check_number, low=limits["low"], high=limits["high"])
+        return tuple(check_each(partial(number, f"{name}[{i}]", row) for i, row in enumerate(check_list(name, value))))
     if isinstance(one.default, int):
         return check_integer(name, value, low=limits["low"], high=limits["high"])
     return check_number(name, value, low=limits["low"], high=limits["high"])

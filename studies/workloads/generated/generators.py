@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import EnumType
+from functools import partial
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -11,7 +12,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.utility import Sigmoid, Step
-from scheduling.model.validation import check_integer, check_list, check_number, check_object, shown
+from scheduling.model.validation import check_each, check_integer, check_list, check_number, check_object, shown
 from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
 from studies.workloads.simulation.replay import LONGEST_HORIZON, ReplayParameters
 from studies.workloads.traces.mapping import TracedBids
@@ -117,14 +118,14 @@ def read_generator(document: object, where: str) -> GeneratorSource:
     kind, largest = GENERATORS[name].setting, {**LARGEST, **GENERATORS[name].largest}
     hints = get_type_hints(kind)
     given = check_object(f"{inside}setting", row.get("setting", {}), required=[], optional=list(hints))
-    values = {
-        key: _value(f"{inside}setting.{key}", value, hints[key], largest.get(key, ANY_OTHER))
+    values = check_each(
+        partial(_value, f"{inside}setting.{key}", value, hints[key], largest.get(key, ANY_OTHER))
         for key, value in given.items()
-    }
+    )
     try:
-        return GeneratorSource(name, kind(**values))
+        return GeneratorSource(name, kind(**dict(zip(given, values, strict=True))))
     except InvalidField as error:
-        raise InvalidField(f"{inside}setting.{error.field}", error.problem) from None
+        raise error.inside(f"{inside}setting") from None
 
 
 def _value(where: str, value: object, hint: Any, largest: int) -> Any:
@@ -132,8 +133,8 @@ def _value(where: str, value: object, hint: Any, largest: int) -> Any:
     if get_origin(hint) is tuple:
         kinds = get_args(hint)
         rows = check_list(where, value, length=len(kinds))
-        numbers = tuple(_value(f"{where}[{i}]", row, kinds[i], largest) for i, row in enumerate(rows))
-        return _range(where, numbers)
+        numbers = check_each(partial(_value, f"{where}[{i}]", row, kinds[i], largest) for i, row in enumerate(rows))
+        return _range(where, tuple(numbers))
     if hint is int:
         return check_integer(where, value, low=1, high=largest)
     if hint is float:

@@ -148,3 +148,17 @@ def test_the_largest_number_of_a_trace_is_written_in_full(api: APIClient) -> Non
 def test_the_label_of_a_plan_is_one_line_without_control_characters(api: APIClient) -> None:
     for label in ("two\nlines", "turned \u202e", "\x1b[31mred"):
         assert wrong_fields(api.post("/api/v1/plans", {"label": label}, format="json")) == ["label", "instance"]
+
+
+def test_a_setting_of_a_generator_names_all_its_wrong_fields(api: APIClient) -> None:
+    setting = {"jobs": 0, "servers": 0}
+    sent = {"workloads": [{"generator": "dps", "setting": setting}], "policies": [{"name": "fifo"}]}
+    fields = [f"workloads[0].setting.{key}" for key in ("jobs", "servers")]
+    assert wrong_fields(api.post("/api/v1/experiments", sent, format="json")) == fields
+
+
+def test_a_list_of_numbers_of_a_policy_names_all_its_wrong_entries(api: APIClient) -> None:
+    parameters = {"eta_worker": [0, 2, "x"], "eta_ps": [0.5]}
+    sent = {"workloads": [{"generator": "dps"}], "policies": [{"name": "dps", "parameters": parameters}]}
+    fields = [f"policies[0].parameters.{key}" for key in ("eta_worker[0]", "eta_worker[2]", "eta_ps[0]")]
+    assert wrong_fields(api.post("/api/v1/experiments", sent, format="json")) == fields
