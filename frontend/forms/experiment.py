@@ -205,7 +205,18 @@ class ExperimentForm(PageForm):
                 self.add_error(None, f"{choice.name}: a parameter is wrong.")
         if not any(choice.ticked for choice in self.policies) and not data.get("more"):
             self.add_error(None, "Choose at least one policy.")
+        for name in self._of_the_other_kind(data):
+            kind = "drawn" if data["workload"] in GENERATORS else "read from a trace"
+            self.add_error(name, f"Expected none, as the jobs are {kind}, got {shown(data[name])}.")
         return data
+
+    def _of_the_other_kind(self, data: Json) -> list[str]:
+        """Return the fields that are filled in though they are of traces and jobs are drawn, or the other way round."""
+        if "workload" not in data:
+            return []
+        names = (*OF_TRACES, *FILES, "cluster") if data["workload"] in GENERATORS else ("setting",)
+        given = (name for name in names if data.get(name) not in (None, False, "", {}))
+        return [name for name in given if (name, data[name]) != ("gpus", self.fields["gpus"].initial)]
 
     def body(self) -> Json:
         """Return the body of the request."""

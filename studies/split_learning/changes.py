@@ -8,14 +8,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from typing import Final
 
 import numpy as np
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Ints, Json
-from scheduling.model.validation import shown
+from scheduling.model.validation import MOST_NAMED, check_each, shown
 from scheduling.split_learning.instance import GIGABYTE, LARGEST_SLOTS, MOST_HELPERS, TIMES, Instance
 
 OF_CLIENTS: Final = ("release", "gap", "tail")
@@ -163,11 +164,9 @@ class _Draft:
 
     def _columns(self, field: str, by_helper: Mapping[str, Json]) -> dict[str, Ints]:
         """Return the times of a new client with each helper."""
-        for name in self.helpers.known:
-            if name not in by_helper:
-                raise InvalidField(f"{field}.{name}", "missing")
-        for name in by_helper:
-            self.helpers.index(f"{field}.{name[:60]}", name)
+        absent = [InvalidField(f"{field}.{name}", "missing") for name in self.helpers.known if name not in by_helper]
+        refuse_all(absent[:MOST_NAMED])
+        check_each(partial(self.helpers.index, f"{field}.{name[:60]}", name) for name in by_helper)
         rows = [by_helper[name] for name in self.helpers.known]
         return {kind: np.array([row[kind] for row in rows], dtype=np.int64) for kind in TIMES}
 
@@ -191,12 +190,14 @@ class _Draft:
 
 
 def _indices(key: str, changes: Json, names: _Names) -> set[int]:
-    return {names.index(f"{key}[{n}]", name) for n, name in enumerate(changes.get(key, []))}
+    named = enumerate(changes.get(key, []))
+    return set(check_each(partial(names.index, f"{key}[{n}]", name) for n, name in named))
 
 
 def _factors(key: str, changes: Json, names: _Names) -> Iterable[tuple[int, Fraction]]:
-    for name, factor in changes.get(key, {}).items():
-        yield names.index(f"{key}.{name[:60]}", name), factor
+    factors = changes.get(key, {})
+    found = check_each(partial(names.index, f"{key}.{name[:60]}", name) for name in factors)
+    return zip(found, factors.values(), strict=True)
 
 
 def _scaled(times: Ints, factor: Fraction) -> Ints:

@@ -142,6 +142,20 @@ def test_everything_that_is_wrong_is_said_at_once(as_alice: Client, changes: Any
     assert not Experiment.objects.exists()
 
 
+def test_a_field_of_the_other_kind_of_workload_is_refused_and_not_left_out(as_alice: Client, alice: User) -> None:
+    drawn = sent(as_alice, gpus="8", jobs="20", ring="on").context["form"].errors
+    assert {name: str(rows[0]) for name, rows in drawn.items()} == {
+        "gpus": "Expected none, as the jobs are drawn, got 8.",
+        "jobs": "Expected none, as the jobs are drawn, got 20.",
+        "ring": "Expected none, as the jobs are drawn, got true.",
+    }
+    trace = uploaded(alice)
+    of_trace = sent(as_alice, workload=f"trace-{trace.pk}", gpus="8").context["form"].errors
+    assert list(of_trace) == ["setting"]
+    assert not Experiment.objects.exists()
+    assert sent(as_alice, gpus="160").status_code == 302, "the page fills it in to begin with"
+
+
 def test_no_policy_is_no_experiment(as_alice: Client) -> None:
     answer = as_alice.post("/experiments/new/", {"workload": "dps", "seeds": "1"})
     assert "Choose at least one policy" in answer.text

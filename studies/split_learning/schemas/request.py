@@ -151,4 +151,4 @@ def at(key: str, act: Callable[[], T]) -> T:
     try:
         return act()
     except InvalidField as error:
-        raise refused(error.at(f"{key}.{error.field}" if error.field else key)) from None
+        raise refused(error.inside(key) if error.field else error.at(key)) from None

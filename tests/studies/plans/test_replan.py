@@ -189,6 +189,27 @@ def test_a_change_that_is_wrong_is_named(api: APIClient, done: Plan, changes: An
     assert Plan.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"drop": ["fridge", "phone", "kettle"]}, ["drop[0]", "drop[2]"]),
+        ({"slower": {"fridge": 2, "phone": 2, "kettle": 3}}, ["slower.fridge", "slower.kettle"]),
+        (
+            {"join": [{"name": "x", "demand_gb": 1, "times": {"hut": MINE}}]},
+            ["join[0].times.vm", "join[0].times.laptop"],
+        ),
+        (
+            {"join": [{"name": "x", "demand_gb": 1, "times": dict.fromkeys(("vm", "laptop", "hut", "den"), MINE)}]},
+            ["join[0].times.hut", "join[0].times.den"],
+        ),
+    ],
+)
+def test_all_unknown_names_of_a_change_are_named(api: APIClient, done: Plan, changes: Any, fields: list[str]) -> None:
+    answer = api.post(f"{URL}/{done.pk}/replan", {"changes": changes}, format="json")
+    assert answer.status_code == 400, answer.content
+    assert [row["field"] for row in answer.json()["errors"]] == [f"changes.{field}" for field in fields]
+
+
 def test_thousands_may_join_and_a_flood_is_refused_before_it_is_read() -> None:
     joining = [{"name": f"drone-{n}", "like": "tablet" if not n else f"drone-{n - 1}"} for n in range(MOST_CLIENTS)]
     much = {"helpers": [{"name": "vm", "memory_gb": 10**6}], "clients": [{"name": "tablet", "demand_gb": 1}]}
