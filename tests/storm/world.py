@@ -85,7 +85,7 @@ def verdict(
         name = market.cluster.name
         rows = Bid.objects.filter(market=market).order_by("sequence")
         for number, key in rows.values_list("sequence", "idempotency_key"):
-            stored.setdefault(f"{name} {str(key).partition('/')[0]}", []).append(number)
+            stored.setdefault(f"{name} {str(key).partition(' ')[0]}", []).append(number)
             bids += 1
         known = {key: numbers for key, numbers in answered.items() if key.startswith(f"{name} ")}
         lost += [f"{key}: {numbers}" for key, numbers in known.items() if not set(numbers) <= set(stored.get(key, ()))]
