@@ -216,7 +216,12 @@ class ExperimentForm(PageForm):
             return []
         names = (*OF_TRACES, *FILES, "cluster") if data["workload"] in GENERATORS else ("setting",)
         given = (name for name in names if data.get(name) not in (None, False, "", {}))
-        return [name for name in given if (name, data[name]) != ("gpus", self.fields["gpus"].initial)]
+        return [name for name in given if not self._is_filled_in(name)]
+
+    def _is_filled_in(self, name: str) -> bool:
+        """Return whether a field has the value that the page begins with, so that nobody may have typed it."""
+        initial = self.fields[name].initial
+        return initial is not None and self.cleaned_data.get(name) == initial
 
     def body(self) -> Json:
         """Return the body of the request."""
@@ -245,8 +250,8 @@ class ExperimentForm(PageForm):
         row |= {key: int(data[key]) for key in FILES if data[key]}
         if data["cluster"]:
             row["cluster"] = data["cluster"]
-        if data["cluster"] or data["machines"]:
-            row.pop("gpus", None)  # filled in to begin with
+        if (data["cluster"] or data["machines"]) and self._is_filled_in("gpus"):
+            row.pop("gpus")
         return row
 
     def _chosen(self) -> Iterator[Json]:

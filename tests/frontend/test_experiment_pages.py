@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from auctions.models import Market
 from frontend.figures import experiments as figures
 from frontend.figures.experiments import Bar, Line, View
 from frontend.forms.experiment import READY_MADE
@@ -142,7 +143,9 @@ def test_everything_that_is_wrong_is_said_at_once(as_alice: Client, changes: Any
     assert not Experiment.objects.exists()
 
 
-def test_a_field_of_the_other_kind_of_workload_is_refused_and_not_left_out(as_alice: Client, alice: User) -> None:
+def test_a_field_of_the_other_kind_of_workload_is_refused_and_not_left_out(
+    market: Market, as_alice: Client, alice: User
+) -> None:
     drawn = sent(as_alice, gpus="8", jobs="20", ring="on").context["form"].errors
     assert {name: str(rows[0]) for name, rows in drawn.items()} == {
         "gpus": "Expected none, as the jobs are drawn, got 8.",
@@ -152,6 +155,8 @@ def test_a_field_of_the_other_kind_of_workload_is_refused_and_not_left_out(as_al
     trace = uploaded(alice)
     of_trace = sent(as_alice, workload=f"trace-{trace.pk}", gpus="8").context["form"].errors
     assert list(of_trace) == ["setting"]
+    both = sent(as_alice, workload=f"trace-{trace.pk}", gpus="8", cluster="lab", setting="")
+    assert "expected either a number of GPUs, or a cluster" in both.text
     assert not Experiment.objects.exists()
     assert sent(as_alice, gpus="160").status_code == 302, "the page fills it in to begin with"
 
