@@ -92,8 +92,8 @@ class Text(serializers.CharField):
             raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
         if UNSTORABLE.search(data):
             raise serializers.ValidationError(f"expected characters that can be stored, got {data[:60]!a}")
-        if self.line and not data.isprintable():
-            raise serializers.ValidationError(f"expected one line without control characters, got {shown(data)}")
+        if self.line and (problem := wrong_line(data)):
+            raise serializers.ValidationError(problem)
         text = data.strip() if self.line else data
         if len(text) < least:
             raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
@@ -283,3 +283,8 @@ def any_of(names: list[str], most: int = 12) -> str:
     if len(names) > most:
         return f"{', '.join(names[:most])} or one of {len(names) - most} more"
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def wrong_line(text: str) -> str:
+    """Return what is wrong with a text that has to be one line, empty if nothing is: REST and pages take the same."""
+    return "" if text.isprintable() else f"expected one line without control characters, got {shown(text)}"

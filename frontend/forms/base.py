@@ -12,6 +12,7 @@ from django.forms.boundfield import BoundField
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
 from web.errors import ServiceError
+from web.fields import wrong_line
 
 Stored = TypeVar("Stored")
 
@@ -59,8 +60,8 @@ class LineField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         """Return the text without the spaces at both ends."""
         text = super().to_python(value)
-        if text and not text.isprintable():
-            raise forms.ValidationError(f"expected one line without control characters, got {shown(text)}")
+        if text and (problem := wrong_line(text)):
+            raise forms.ValidationError(problem)
         return text
 
 
