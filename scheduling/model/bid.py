@@ -1,14 +1,17 @@
 """Bids: a training job and its utility."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
 from scheduling.model.utility import Utility, utility_from_json
+from scheduling.model.validation import MOST_NAMED
 
 TIMES_KEPT: Final = 4096
 
@@ -34,7 +37,7 @@ class Bid:
     Raises
     ------
     InvalidField
-        If a count is below 1 or a time is below 0.
+        If counts are below 1 or times below 0; it names them all.
 
     Examples
     --------
@@ -71,17 +74,19 @@ class Bid:
     """Storage that the data of one chunk takes on a server, in the unit of `Inventory.storage`."""
 
     def __post_init__(self) -> None:
+        refuse_all(list(islice(self._wrong(), MOST_NAMED)))
+
+    def _wrong(self) -> Iterator[InvalidField]:
         for name in ("epochs", "chunks", "minibatches"):
             if getattr(self, name) < 1:
-                raise InvalidField(name, f"expected a whole number of at least 1, got {getattr(self, name)}")
+                yield InvalidField(name, f"expected a whole number of at least 1, got {getattr(self, name)}")
         for name in ("worker_time", "ps_time", "transfer_time", "delay"):
             for i, number in enumerate(getattr(self, name)):
                 if number < 0:
-                    raise InvalidField(f"{name}[{i}]", f"expected at least 0, got {number}")
-        if self.reduce_time < 0:
-            raise InvalidField("reduce_time", f"expected at least 0, got {self.reduce_time}")
-        if self.chunk_size < 0:
-            raise InvalidField("chunk_size", f"expected at least 0, got {self.chunk_size}")
+                    yield InvalidField(f"{name}[{i}]", f"expected at least 0, got {number}")
+        for name in ("reduce_time", "chunk_size"):
+            if getattr(self, name) < 0:
+                yield InvalidField(name, f"expected at least 0, got {getattr(self, name)}")
 
     @property
     def work(self) -> int:

@@ -1,13 +1,16 @@
 """The cluster: servers with a vector of resources each, and the machine types that they can host."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Floats, Ints, Json
+from scheduling.model.validation import MOST_NAMED
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Inventory:
     Raises
     ------
     InvalidField
-        If a shape, a count or a demand is not as described.
+        If shapes, counts or demands are not as described; it names them all.
 
     Examples
     --------
@@ -66,25 +69,28 @@ class Inventory:
     """
 
     def __post_init__(self) -> None:
+        refuse_all(list(islice(self._wrong(), MOST_NAMED)))
+        self.capacity.flags.writeable = False
+
+    def _wrong(self) -> Iterator[InvalidField]:
         shape = (len(self.servers), len(self.resources))
         if self.capacity.shape != shape:
-            raise InvalidField("capacity", f"expected shape {shape}, got {self.capacity.shape}")
+            yield InvalidField("capacity", f"expected shape {shape}, got {self.capacity.shape}")
         if self.capacity.dtype != np.int64 or (self.capacity < 0).any():
-            raise InvalidField(
+            yield InvalidField(
                 "capacity",
                 f"expected non-negative 64-bit integers, got other {self.capacity.dtype} numbers",
             )
         if len(self.cloud) != len(self.servers):
-            raise InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
+            yield InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
         if self.storage and len(self.storage) != len(self.servers):
-            raise InvalidField("storage", f"expected {len(self.servers)} numbers, got {len(self.storage)}")
+            yield InvalidField("storage", f"expected {len(self.servers)} numbers, got {len(self.storage)}")
         for s, limit in enumerate(self.storage):
             if limit is not None and limit < 0:
-                raise InvalidField(f"storage[{s}]", f"expected at least 0, got {limit}")
+                yield InvalidField(f"storage[{s}]", f"expected at least 0, got {limit}")
         for kind, types in (("workers", self.workers), ("parameter_servers", self.parameter_servers)):
             for i, machine in enumerate(types):
-                self._check_type(f"{kind}[{i}]", machine)
-        self.capacity.flags.writeable = False
+                yield from self._wrong_type(f"{kind}[{i}]", machine)
 
     def to_json(self) -> Json:
         """Return a document that `from_json` can read."""
@@ -112,15 +118,15 @@ class Inventory:
             storage=tuple(document.get("storage", ())),  # documents written before storage was introduced have none
         )
 
-    def _check_type(self, where: str, machine: MachineType) -> None:
+    def _wrong_type(self, where: str, machine: MachineType) -> Iterator[InvalidField]:
         if len(machine.demand) != len(self.resources):
-            raise InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers, got {len(machine.demand)}")
-        if min(machine.demand) < 0 or not any(machine.demand):
-            raise InvalidField(
+            yield InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers, got {len(machine.demand)}")
+        elif min(machine.demand) < 0 or not any(machine.demand):
+            yield InvalidField(
                 f"{where}.demand", f"expected non-negative integers, at least one above 0, got {machine.demand}"
             )
         if machine.bandwidth_mbps <= 0:
-            raise InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
+            yield InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
 
     @cached_property
     def worker_demand(self) -> Ints:

@@ -5,7 +5,7 @@ from dataclasses import Field, field, fields
 from functools import partial
 from typing import Any
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
 from scheduling.model.validation import check_each, check_integer, check_list, check_number, shown
@@ -53,7 +53,7 @@ def read_pairs(option: str, pairs: Sequence[str]) -> Json:
     Raises
     ------
     InvalidField
-        If a pair has no equals sign, or a name comes twice; `option` is the field.
+        If pairs have no equals sign, or names come twice; `option` is the field, and each such pair is named.
 
     Examples
     --------
@@ -61,17 +61,24 @@ def read_pairs(option: str, pairs: Sequence[str]) -> Json:
     {'price': 'fluid', 'refit_every': 32}
     """
     read: Json = {}
+    wrong = list[InvalidField]()
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise InvalidField(option, f"expected NAME=VALUE, got {pair!r}")
-        if name in read:
-            raise InvalidField(option, f"expected each name once, got {name} twice")
-        try:
-            read[name] = read_json(text, parse_constant=str)
-        except ValueError:
-            read[name] = text
+            wrong.append(InvalidField(option, f"expected NAME=VALUE, got {pair!r}"))
+        elif name in read:
+            wrong.append(InvalidField(option, f"expected each name once, got {name} twice"))
+        else:
+            read[name] = _value_of(text)
+    refuse_all(wrong)
     return read
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return read_json(text, parse_constant=str)
+    except ValueError:
+        return text
 
 
 def _checked(name: str, one: "Field[Any]", value: object) -> object:

@@ -1,10 +1,10 @@
 """Utilities: the value of a job as a function of the slots between its arrival and its completion."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import Any, ClassVar, Final, Protocol, Self, TypeGuard
 
@@ -17,6 +17,7 @@ from scheduling.model.validation import (
     LARGEST_INTEGER,
     LARGEST_MONEY,
     MOST_NAMED,
+    check_each,
     check_list,
     check_number,
     check_object,
@@ -69,10 +70,14 @@ class _Form:
     """Fields that scale with the amplitude; the first one is the amplitude."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            high = LARGEST_MONEY if field.name in self.money else LARGEST_INTEGER
-            number = check_number(field.name, getattr(self, field.name), high=high)
-            object.__setattr__(self, field.name, number)
+        names = [field.name for field in fields(self)]
+        numbers = check_each(partial(self._checked, name) for name in names)
+        for name, number in zip(names, numbers, strict=True):
+            object.__setattr__(self, name, number)
+
+    def _checked(self, name: str) -> float:
+        high = LARGEST_MONEY if name in self.money else LARGEST_INTEGER
+        return check_number(name, getattr(self, name), high=high)
 
     @property
     def value(self) -> float:
@@ -208,7 +213,6 @@ class Inverse(_Form):
     T: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "work", check_number("work", self.work))
         super().__post_init__()
         check_number("a", self.a * self.work * max(self.T - 1.0, 1.0))
 
@@ -241,9 +245,9 @@ class Table(_Form):
         entries = check_list("values", self.values)
         if not 1 <= len(entries) <= 100_000:
             raise InvalidField("values", f"expected 1 to 100000 numbers, got {len(entries)}")
-        numbers = tuple(check_number(f"values[{i}]", entry) for i, entry in enumerate(entries))
-        _check_falling("values", numbers)
-        object.__setattr__(self, "values", numbers)
+        numbers = check_each(partial(check_number, f"values[{i}]", entry) for i, entry in enumerate(entries))
+        refuse_all(list(islice(_risen_values(numbers), MOST_NAMED)))
+        object.__setattr__(self, "values", tuple(numbers))
 
     @property
     def value(self) -> float:
@@ -285,16 +289,12 @@ class PiecewiseLinear(_Form):
     points: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", check_number("value", self.value))
-        rows = check_list("points", self.points)
-        if not 1 <= len(rows) <= MOST_POINTS:
-            raise InvalidField("points", f"expected 1 to {MOST_POINTS} points, got {len(rows)}")
-        if are_points(rows, latest=LARGEST_INTEGER):
-            points = [(float(elapsed), float(fraction)) for elapsed, fraction in rows]
-        else:
-            points = [_checked_point(f"points[{i}]", row) for i, row in enumerate(rows)]
-        refuse_all(list(islice(_out_of_order(points), MOST_NAMED)))
-        object.__setattr__(self, "points", tuple(points))
+        checks: dict[str, Callable[[], object]] = {
+            "value": partial(self._checked, "value"),
+            "points": partial(_checked_points, self.points),
+        }
+        for name, checked in zip(checks, check_each(checks.values()), strict=True):
+            object.__setattr__(self, name, checked)
 
     def at(self, elapsed: int) -> float:
         """Return the value of completion `elapsed` slots after arrival, money."""
@@ -341,9 +341,24 @@ def _is_up_to(high: float, number: object) -> bool:
     return isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number <= high
 
 
+def _checked_points(given: object) -> tuple[tuple[float, float], ...]:
+    rows = check_list("points", given)
+    if not 1 <= len(rows) <= MOST_POINTS:
+        raise InvalidField("points", f"expected 1 to {MOST_POINTS} points, got {len(rows)}")
+    if are_points(rows, latest=LARGEST_INTEGER):
+        points = [(float(elapsed), float(fraction)) for elapsed, fraction in rows]
+    else:
+        points = check_each(partial(_checked_point, f"points[{i}]", row) for i, row in enumerate(rows))
+    refuse_all(list(islice(_out_of_order(points), MOST_NAMED)))
+    return tuple(points)
+
+
 def _checked_point(where: str, row: object) -> tuple[float, float]:
-    elapsed, fraction = check_list(where, row, length=2)
-    return check_number(f"{where}[0]", elapsed, high=LARGEST_INTEGER), check_number(f"{where}[1]", fraction, high=1.0)
+    both = zip(check_list(where, row, length=2), (LARGEST_INTEGER, 1.0), strict=True)
+    elapsed, fraction = check_each(
+        partial(check_number, f"{where}[{i}]", number, high=high) for i, (number, high) in enumerate(both)
+    )
+    return elapsed, fraction
 
 
 def _out_of_order(points: Sequence[tuple[float, float]]) -> Iterator[InvalidField]:
@@ -358,10 +373,10 @@ def _risen(before: float, after: float) -> str:
     return f"expected at most {before:g}, the value before, got {after:g}"
 
 
-def _check_falling(field: str, numbers: tuple[float, ...]) -> None:
-    for i, (before, after) in enumerate(pairwise(numbers)):
+def _risen_values(numbers: Sequence[float]) -> Iterator[InvalidField]:
+    for i, (before, after) in enumerate(pairwise(numbers), start=1):
         if after > before:
-            raise InvalidField(f"{field}[{i + 1}]", _risen(before, after))
+            yield InvalidField(f"values[{i}]", _risen(before, after))
 
 
 FORMS: dict[str, type[Any]] = {

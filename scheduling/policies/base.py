@@ -1,6 +1,6 @@
 """The policy interface: validated parameters, and pure functions from the book to decisions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from scheduling.best_response.dual_bound import Terms
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import check_parameters, parameters_to_json
 from scheduling.model.schedule import Schedule
@@ -120,6 +121,11 @@ class PolicyBase:
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        refuse_all(list(self.misfits()))
+
+    def misfits(self) -> Iterator[InvalidField]:
+        """Yield an error for each parameter, right in itself, that does not fit the others."""
+        yield from ()
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Return no moves: plans stay the same."""

@@ -1,6 +1,6 @@
 """DPS: dynamic pricing and scheduling in edge-cloud networks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,10 +52,11 @@ class Dps(LearnedPricePolicy):
     name = "dps"
     title = "DPS: posted prices, the same machines from start to end"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def misfits(self) -> Iterator[InvalidField]:
+        """Yield those of `LearnedPricePolicy`, and one if only one of the etas is given."""
+        yield from super().misfits()
         if bool(self.eta_worker) != bool(self.eta_ps):
-            raise InvalidField(
+            yield InvalidField(
                 "eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither, got the other one only"
             )
 

@@ -1,6 +1,6 @@
 """The parameters of price rules that learn from past bids, shared by every auction that has them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -98,14 +98,14 @@ class LearnedPricePolicy(PostedPricePolicy):
         absent=0.0,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def misfits(self) -> Iterator[InvalidField]:
+        """Yield an error for each upper end of a range that is below the lower end."""
         if self.initial_high < self.initial_low:
-            raise InvalidField(
+            yield InvalidField(
                 "initial_high", f"expected at least initial_low = {self.initial_low:g}, got {self.initial_high:g}"
             )
         if self.full_quantile < self.reserve_quantile:
-            raise InvalidField(
+            yield InvalidField(
                 "full_quantile",
                 f"expected at least reserve_quantile = {self.reserve_quantile:g}, got {self.full_quantile:g}",
             )

@@ -1,5 +1,6 @@
 """OASiS: online scheduling of jobs whose workers and parameter servers may change in number every slot."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,15 +60,17 @@ class Oasis(LearnedPricePolicy):
     name = "oasis"
     title = "OASiS: posted prices, machines that change in number every slot"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def misfits(self) -> Iterator[InvalidField]:
+        """Yield those of `LearnedPricePolicy`, and one for each bound of the paper's prices."""
+        yield from super().misfits()
         if len(self.log_low) != len(self.log_high):
-            raise InvalidField(
+            yield InvalidField(
                 "log_high", f"expected {len(self.log_low)} numbers, as in log_low, got {len(self.log_high)}"
             )
+            return
         for r, (low, high) in enumerate(zip(self.log_low, self.log_high, strict=True)):
             if high < low:
-                raise InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
+                yield InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
 
     @property
     def exact(self) -> bool:

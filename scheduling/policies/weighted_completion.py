@@ -103,18 +103,17 @@ class WeightedCompletion(PolicyBase):
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.selection == "jain":
-            self._check_jain()
+    def misfits(self) -> Iterator[InvalidField]:
+        """Yield an error for each parameter that jain would not use.
 
-    def _check_jain(self) -> None:
-        """Check that jain is used in interval mode: with replanning at every event, its latest starts would never
-        come."""
+        It is used in interval mode: with replanning at every event, its latest starts would never come.
+        """
+        if self.selection != "jain":
+            return
         for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda", 1.0)):
             given = self.to_json()[name]
             if given != wanted:
-                raise InvalidField(name, f"expected {wanted} with selection jain, got {given}")
+                yield InvalidField(name, f"expected {wanted} with selection jain, got {given}")
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit a job, with a plan if there is one; reject it only if it could never run."""

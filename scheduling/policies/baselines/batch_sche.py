@@ -25,6 +25,3 @@ class BatchSche(WeightedCompletion):
 
     name = "batch_sche"
     title = "BatchSche: jobs run in batches at the ends of intervals, the smallest first, nobody pays"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
