@@ -6,13 +6,14 @@ length is in mini-batches: how long that takes is measured for each GPU type, mo
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, Throughput, TraceJob
 from scheduling.model.errors import InvalidField
 from scheduling.model.json_text import read_json
-from scheduling.model.validation import check_number, check_object, shown
+from scheduling.model.validation import check_each, check_number, check_object, shown
 
 PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""
@@ -36,7 +37,7 @@ def throughputs(text: str) -> Throughputs:
     Raises
     ------
     InvalidField
-        If it is no JSON of that shape.
+        If it is no JSON of that shape; it names all wrong entries.
     """
     try:
         document = read_json(text.removeprefix("\ufeff"))
@@ -44,10 +45,8 @@ def throughputs(text: str) -> Throughputs:
         raise InvalidField("throughputs", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise InvalidField("throughputs", f"expected an object, got {shown(document)}")
-    return {
-        gpu: {_key(_at(gpu, name), name): _alone(_at(gpu, name), row) for name, row in _rows(gpu, rows).items()}
-        for gpu, rows in document.items()
-    }
+    tables = check_each(partial(_table, gpu, rows) for gpu, rows in document.items())
+    return dict(zip(document, tables, strict=True))
 
 
 def read_throughputs(lines: Iterable[str]) -> Iterator[Throughput]:
@@ -93,10 +92,14 @@ def _model(text: str) -> str:
     return text
 
 
-def _rows(gpu: str, rows: object) -> Mapping[str, object]:
+def _table(gpu: str, rows: object) -> dict[tuple[str, int], float]:
     if not isinstance(rows, dict):
         raise InvalidField(_at(gpu), f"expected an object, got {shown(rows)}")
-    return rows
+    return dict(check_each(partial(_entry, _at(gpu, name), name, row) for name, row in rows.items()))
+
+
+def _entry(where: str, name: str, row: object) -> tuple[tuple[str, int], float]:
+    return _key(where, name), _alone(where, row)
 
 
 def _at(*names: str) -> str:

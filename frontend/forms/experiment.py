@@ -12,14 +12,14 @@ from django.db.models import QuerySet
 from accounts.rights import visible_clusters
 from auctions.policy_form import PolicyForm
 from cluster.traces.formats import formats_of
-from frontend.forms.base import DescribedField, PageForm, TextFileField
+from frontend.forms.base import DescribedField, LineField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
 from scheduling.model.json_text import read_json
 from scheduling.model.parameters import read_pairs
 from scheduling.model.types import Json
-from scheduling.model.validation import shown
+from scheduling.model.validation import MOST_NAMED, shown
 from scheduling.registry import POLICIES
-from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS
+from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS, ExperimentParts
 from studies.experiments.traced import FILES
 from studies.models import Trace
 from studies.workloads.generated.generators import GENERATORS
@@ -54,7 +54,7 @@ class PolicyChoice:
 class ExperimentForm(PageForm):
     """All but the parameters of policies; the whole is checked where it is read."""
 
-    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    label = LineField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     workload = forms.ChoiceField(help_text="A trace you uploaded, or servers and jobs drawn by a paper's settings.")
     gpus = forms.IntegerField(
         required=False,
@@ -136,6 +136,7 @@ class ExperimentForm(PageForm):
 
     def __init__(self, *args: Any, traces: "QuerySet[Trace]", viewer: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._traces = traces
         self._choose("workload", [
             *((f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"),
             *((name, f"Drawn: {one.title}") for name, one in GENERATORS.items()),
@@ -158,18 +159,20 @@ class ExperimentForm(PageForm):
         return PolicyChoice(name, kind.title, ticked, form)
 
     def clean_seeds(self) -> list[int]:
-        """The numbers of `1-3, 7`."""
-        found: list[int] = []
+        """The numbers of `1-3, 7`; each wrong part is named."""
+        found, wrong = list[int](), list[str]()
         for part in self.cleaned_data["seeds"].replace(",", " ").split():
             match = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", part)
             if match is None:
-                raise forms.ValidationError(f"Expected whole numbers and ranges, such as 1-3, 7, got {shown(part)}.")
+                wrong.append(f"Expected whole numbers and ranges, such as 1-3, 7, got {shown(part)}.")
+                continue
             low, high = int(match[1]), int(match[2] or match[1])
             if not low <= high <= LARGEST_SEED or high - low >= MOST_SEEDS:
-                raise forms.ValidationError(
-                    f"Expected at most {MOST_SEEDS} numbers up to {LARGEST_SEED}, got {shown(part)}."
-                )
-            found += range(low, high + 1)
+                wrong.append(f"Expected at most {MOST_SEEDS} numbers up to {LARGEST_SEED}, got {shown(part)}.")
+            else:
+                found += range(low, high + 1)
+        if wrong:
+            raise forms.ValidationError(wrong[:MOST_NAMED])
         return found
 
     def clean_setting(self) -> Json:
@@ -208,7 +211,24 @@ class ExperimentForm(PageForm):
         for name in self._of_the_other_kind(data):
             kind = "drawn" if data["workload"] in GENERATORS else "read from a trace"
             self.add_error(name, f"Expected none, as the jobs are {kind}, got {shown(data[name])}.")
+        if self.errors:
+            self._check_other_parts(data)
         return data
+
+    def _check_other_parts(self, data: Json) -> None:
+        """Show what is wrong with parts of the request whose fields are right, while others are not.
+
+        Parts whose fields are wrong are those of the ready-made experiment here.
+        """
+        parts = READY_MADE | {name: data[name] for name in ("label", "seeds") if name in data}
+        if not {"workload", "setting", "cluster", *OF_TRACES, *FILES} & set(self.errors):
+            parts["workloads"] = [self._workload()]
+        if chosen := list(self._chosen()):
+            parts["policies"] = chosen
+        try:
+            ExperimentParts.read(parts, traces=self._traces)
+        except InvalidField as error:
+            self.blame(error)
 
     def _of_the_other_kind(self, data: Json) -> list[str]:
         """Return the fields that are filled in though they are of traces and jobs are drawn, or the other way round."""
@@ -256,9 +276,9 @@ class ExperimentForm(PageForm):
 
     def _chosen(self) -> Iterator[Json]:
         for choice in self.policies:
-            if choice.ticked:
+            if choice.ticked and choice.form.is_valid():
                 yield {"name": choice.name, "parameters": choice.form.cleaned_data}
-        yield from self.cleaned_data["more"]
+        yield from self.cleaned_data.get("more", ())
 
 
 def _choice(trace: Trace) -> str:
@@ -275,7 +295,7 @@ def _written(line: str) -> Json:
 class TraceForm(PageForm):
     """The form that uploads a trace."""
 
-    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    label = LineField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     file = TextFileField(help_text="The file as its publisher distributes it; its first line says which format it has.")
     throughputs = TextFileField(
         required=False,
@@ -283,5 +303,9 @@ class TraceForm(PageForm):
     )
 
     def blame(self, error: InvalidField) -> None:
-        """Show the error beside the file that it is about."""
-        self.add_error("file" if error.field in ("file", "text") else "throughputs", error.problem)
+        """Show each error beside the file that it is about."""
+        for one in (error, *error.also):
+            if one.field == "text":
+                self.add_error("file", one.problem)
+            else:
+                self.add_error("throughputs", str(one))

@@ -137,7 +137,7 @@ class PolicyIn(Schema):
         return {"name": policy.name, "parameters": policy.to_json()}
 
 
-class ExperimentIn(Schema):
+class ExperimentParts(Schema):
     label = label_field()
     workloads = Rows(WorkloadIn(), least=1, most=MOST_WORKLOADS, help_text="What policies are run on; all different.")
     policies = Rows(PolicyIn(), least=1, most=MOST_POLICIES, help_text="What is compared; all different.")
@@ -157,6 +157,8 @@ class ExperimentIn(Schema):
         " If false, rejections are final.",
     )
 
+
+class ExperimentIn(ExperimentParts):
     def validate(self, attrs: Json) -> Json:
         """Return the checked fields; raises ValidationError if they do not fit together."""
         try:

@@ -1,15 +1,16 @@
 """Workload of a trace as a request describes it: the jobs, the servers, and further measured data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from cluster.facts import inventory_of
 from cluster.models import Cluster, Server
 from cluster.traces.records import Machine, Quota
 from cluster.units import slots_up
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
-from scheduling.model.validation import shown
+from scheduling.model.validation import check_each, shown
 from studies.models import Trace
 from studies.workloads.traces.machines import machine_cluster
 from studies.workloads.traces.profiles import StepTimes
@@ -29,14 +30,18 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def traced_workload(row: Json) -> tuple[Json, tuple[Trace, ...]]:
-    """Return the workload as experiments store it, and all its traces; raises InvalidField naming the wrong field.
+    """Return the workload as experiments store it, and all its traces; raises InvalidField naming the wrong fields.
 
     `row` is a checked request, in which traces stand for their numbers. Servers, step times and quotas are stored as
     they are now; runs read only the jobs from the trace again.
     """
     trace = row["trace"]
     files = {name: row[name] for name in FILES if name in row}
-    source = _source(row, files)
+    checks: list[Callable[[], Any]] = [
+        partial(refuse_all, list(_misplaced(row, files))),
+        partial(_source, row, files),
+    ]
+    _, source = check_each(checks)
     _check_step_times(trace, source, given="reference" in row)
     if "step_times" in files or "quotas" in files:
         source.check(read_text(trace.text).rows)
@@ -49,20 +54,23 @@ def traced_workload(row: Json) -> tuple[Json, tuple[Trace, ...]]:
     return stored | {name: one.pk for name, one in files.items()}, (trace, *files.values())
 
 
+def _misplaced(row: Json, files: Mapping[str, Trace]) -> Iterator[InvalidField]:
+    """Yield an error for each key that the other keys exclude."""
+    if "batch" in row and "step_times" not in files:
+        yield InvalidField("batch", "expected no batch without step times, got one")
+    if "cluster" in row and "machines" in files:
+        yield InvalidField("machines", "expected a cluster or machines, got both")
+
+
 def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
     """Build the source: how lines are read, and on which servers jobs run."""
     options: dict[str, Any] = {name: row[name] for name in OF_SOURCE if name in row}
     if "step_times" in files:
         options["step_times"] = StepTimes.of(_records(files["step_times"]), batch=row.get("batch"))
-    elif "batch" in row:
-        raise InvalidField("batch", "expected no batch without step times, got one")
     if "quotas" in files:
         options["shares"] = shares_of([one for one in _records(files["quotas"]) if isinstance(one, Quota)])
     if "cluster" in row:
-        cluster = _cluster(row["cluster"])
-        if "machines" in files:
-            raise InvalidField("machines", "expected a cluster or machines, got both")
-        return _on_cluster(cluster, options)
+        return _on_cluster(_cluster(row["cluster"]), options)
     if "machines" in files:
         machines = [one for one in _records(files["machines"]) if isinstance(one, Machine)]
         return TraceSource(inventory=machine_cluster(machines), cluster=_name(files["machines"]), **options)

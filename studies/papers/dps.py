@@ -15,7 +15,7 @@ from studies.papers.dps_cases import DRF, FIFO, PAPER_PRICES, QUANTILE, SCHEMES,
 from studies.papers.dps_optimum import FIGURES as OPTIMUM
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
 from studies.papers.runs import listed
-from studies.workloads.generated.dps import UTILITIES, Setting
+from studies.workloads.generated.dps import Setting, UtilityForm
 
 LINEAR, INVERSE, SIGMOID = "linear", "inverse", "sigmoid"
 VALUE, PAYMENT = "value", "payment"
@@ -29,7 +29,7 @@ def _case(task: Task, utility: str = SIGMOID) -> Case:
     small = Setting(servers=8, slots=40, jobs=24, types=2, chunks=(8, 30))
     whole = task.pick(small, Setting(servers=40, slots=100, jobs=100), Setting(servers=300, slots=150, jobs=250))
     servers, jobs = task.pick((4, 16), (20, 50), (100, 100))
-    return Case(replace(whole, utility=utility), servers, jobs, cloud=task.pick(5, 3, 1))
+    return Case(replace(whole, utility=UtilityForm(utility)), servers, jobs, cloud=task.pick(5, 3, 1))
 
 
 def _jobs(task: Task) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def _judged(data: Data, *, grows: bool) -> Finding:
 
 def _three(task: Task) -> Data:
     def measure(jobs: int, seed: int) -> dict[str, float]:
-        runs = {name: ran(PAPER_PRICES, replace(_case(task, name), jobs=jobs), seed) for name in UTILITIES}
+        runs = {name: ran(PAPER_PRICES, replace(_case(task, name), jobs=jobs), seed) for name in UtilityForm}
         return {name: one.welfare / one.standalone_value for name, one in runs.items()}
 
     return task.sweep(_jobs(task), measure)

@@ -135,6 +135,32 @@ def test_what_is_wrong_is_said_beside_its_field(as_alice: Client, changes: Any, 
     [
         ({"label": "a\x07b", "setting": '{"jobs": 0}'}, ("expected one line", "setting.jobs: expected 1 to")),
         ({"more": "fife\nfifo blocking=maybe\ndps"}, ("expected dps, oasis, ", "blocking: expected true or false")),
+        ({"seeds": "one, 3-1, 5 1-99"}, ("got &#x27;one&#x27;", "got &#x27;3-1&#x27;", "got &#x27;1-99&#x27;")),
+        ({"more": "dps price price=1 price=2 x"}, ("got &#x27;price&#x27;", "got price twice", "got &#x27;x&#x27;")),
+        (
+            {"label": "a\x07b", "seeds": "one", "setting": '{"jobs": 0}', "more": "fife"},
+            ("expected one line", "such as 1-3, 7", "setting.jobs: expected 1 to", "expected dps, oasis, "),
+        ),
+        (
+            {
+                "use-dps": "on",
+                **ticked("dps"),
+                "dps-price": "free",
+                "setting": '{"jobs": 0}',
+                "more": "fifo blocking=1",
+            },
+            ("dps: a parameter is wrong", "setting.jobs: expected 1 to", "blocking: expected true or false"),
+        ),
+        (
+            {
+                "workload": "weighted_completion",
+                "setting": '{"jobs": 0}',
+                "seeds": "one",
+                "use-fifo": "",
+                "more": "x y",
+            },
+            ("such as 1-3, 7", "setting.jobs: expected 1 to", "expected NAME=VALUE"),
+        ),
     ],
 )
 def test_everything_that_is_wrong_is_said_at_once(as_alice: Client, changes: Any, words: tuple[str, ...]) -> None:
@@ -234,7 +260,8 @@ def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client, traces
         return {"file": SimpleUploadedFile("few.trace", lines), "throughputs": SimpleUploadedFile("t.json", table)}
 
     wrong = as_alice.post("/traces/", files(b"[]"))
-    assert (wrong.status_code, wrong.context["form"].errors) == (422, {"throughputs": ["expected an object, got []"]})
+    refused = (422, {"throughputs": ["throughputs: expected an object, got []"]})
+    assert (wrong.status_code, wrong.context["form"].errors) == refused
     assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {
         "throughputs": ["expected UTF-8, got other bytes in line 1"]
     }
@@ -261,6 +288,21 @@ def test_machines_are_uploaded_and_chosen_as_servers(as_alice: Client, alice: Us
     (workload,) = Experiment.objects.get().matrix["workloads"]
     assert (workload["machines"], workload["source"]["gpus"]) == (listed.pk, None)
     assert "forty jobs on spec.csv" in as_alice.get(page(Experiment.objects.get())).text
+
+
+def test_all_that_is_wrong_with_two_files_is_said_at_once(as_alice: Client) -> None:
+    table = b'{"k80": 1, "v100": {"x": {"null": 1}, "(\'M\', 1)": {"null": -1}}}'
+    files = {"file": SimpleUploadedFile("x", b"what is this\n"), "throughputs": SimpleUploadedFile("t.json", table)}
+    errors = as_alice.post("/traces/", files).context["form"].errors
+    assert "known format" in str(errors["file"])
+    assert errors["throughputs"] == [
+        "throughputs.k80: expected an object, got 1",
+        "throughputs.v100.x: expected ('model', number of GPUs), got 'x'",
+        "throughputs.v100.('M', 1).null: expected 0 to 1,000,000,000, got -1",
+    ]
+    alone = as_alice.post("/traces/", {"file": SimpleUploadedFile("t.json", table)}).context["form"].errors
+    assert len(alone["file"]) == 3
+    assert not Trace.objects.exists()
 
 
 @pytest.mark.parametrize(

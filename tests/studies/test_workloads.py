@@ -18,6 +18,7 @@ from scheduling.policies.dps import Dps
 from scheduling.policies.preemptive import Preemptive
 from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
+from studies.workloads.generated.generators import read_generator
 
 
 class Workload(Protocol):
@@ -97,10 +98,16 @@ def test_dps_draws_from_the_papers_ranges() -> None:
 def test_dps_has_the_papers_three_utilities_and_no_other() -> None:
     forms = {"sigmoid": Sigmoid, "linear": Linear, "inverse": Inverse}
     for name, form in forms.items():
-        drawn = dps.draw(dps.Setting(servers=2, jobs=5, utility=name), np.random.default_rng(3))
+        drawn = dps.draw(dps.Setting(servers=2, jobs=5, utility=dps.UtilityForm(name)), np.random.default_rng(3))
         for bid in drawn.bids:
             assert isinstance(bid.utility, form)
             # Worth something just before the horizon's end, and nothing grows.
             assert bid.utility.at(1) >= bid.utility.at(149) > 0
-    with pytest.raises(InvalidField, match="sigmoid"):
-        dps.Setting(utility="cubic")
+    assert set(dps.UtilityForm) == set(forms)
+    with pytest.raises(InvalidField) as refused:
+        read_generator({"generator": "dps", "setting": {"jobs": 0, "utility": "cubic", "chunks": [9, 1]}}, "")
+    assert [str(one) for one in (refused.value, *refused.value.also)] == [
+        "setting.jobs: expected 1 to 5,000, got 0",
+        "setting.utility: expected one of sigmoid, linear, inverse, got 'cubic'",
+        "setting.chunks: expected low <= high, got 9 and 1",
+    ]

@@ -97,7 +97,7 @@ def periods(setting: Setting, *, learned: int, judged: int) -> tuple[Period, Per
         raise InvalidField("learned", f"expected another seed than that of the judged period, got {learned} for both")
     before, after = np.random.default_rng(learned), np.random.default_rng(judged)
     if setting.policy == "dps":
-        market = dps.Setting(servers=setting.servers, slots=setting.horizon, utility=setting.utility)
+        market = dps.Setting(servers=setting.servers, slots=setting.horizon, utility=dps.UtilityForm(setting.utility))
         inventory = dps.draw_inventory(market, after)
         return _dps_period(setting, market, inventory, before), _dps_period(setting, market, inventory, after)
     share = setting.period / setting.horizon

@@ -6,19 +6,26 @@ hour, 1 MB is 8 Mbit. Every job can run on the cloud, though not each is complet
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
 
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Inverse, Linear, Sigmoid, Utility
 from studies.workloads.generated.system import Workload, between
 
 SLOT_SECONDS = 3600
 MILLION = 10**6
-UTILITIES = ("sigmoid", "linear", "inverse")
+
+
+class UtilityForm(StrEnum):
+    """The utilities of Section 6.2.2."""
+
+    SIGMOID = "sigmoid"
+    LINEAR = "linear"
+    INVERSE = "inverse"
 
 
 @dataclass(frozen=True)
@@ -31,17 +38,12 @@ class Setting:
     jobs: int = 100
     arrivals: float = 0.5
     """Jobs arrive evenly over this share of the slots."""
-    utility: str = "sigmoid"
-    """`sigmoid`, `linear` or `inverse`: the three of Section 6.2.2."""
+    utility: UtilityForm = UtilityForm.SIGMOID
     types: int = 5
     """Number of worker types, and of PS types."""
     chunks: tuple[int, int] = (27, 115)
     epochs: tuple[int, int] = (20, 60)
     minibatches: tuple[int, int] = (10, 58)
-
-    def __post_init__(self) -> None:
-        if self.utility not in UTILITIES:
-            raise InvalidField("utility", f"expected one of {', '.join(UTILITIES)}, got {self.utility!r}")
 
 
 PAPER = Setting()
@@ -107,8 +109,8 @@ def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *
 
 
 def _draw_utility(setting: Setting, rng: np.random.Generator, *, work: int) -> Utility:
-    if setting.utility == "sigmoid":
+    if setting.utility == UtilityForm.SIGMOID:
         return Sigmoid(100.0 * int(rng.integers(1, 6)), 0.02, 0.0)
-    if setting.utility == "linear":
+    if setting.utility == UtilityForm.LINEAR:
         return Linear(c=float(rng.uniform(10, 20)) * setting.slots, b=float(rng.uniform(1, 5)))
     return Inverse(a=float(rng.uniform(1, 5)), work=float(work), T=float(setting.slots))

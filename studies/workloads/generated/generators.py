@@ -122,10 +122,7 @@ def read_generator(document: object, where: str) -> GeneratorSource:
         partial(_value, f"{inside}setting.{key}", value, hints[key], largest.get(key, ANY_OTHER))
         for key, value in given.items()
     )
-    try:
-        return GeneratorSource(name, kind(**dict(zip(given, values, strict=True))))
-    except InvalidField as error:
-        raise error.inside(f"{inside}setting") from None
+    return GeneratorSource(name, kind(**dict(zip(given, values, strict=True))))
 
 
 def _value(where: str, value: object, hint: Any, largest: int) -> Any:

@@ -4,7 +4,7 @@ from typing import Final
 
 from cluster.traces.formats import KINDS, One, TooManyMalformed, Trace, UnknownFormat, lines_of, read_trace
 from cluster.traces.records import Record, TraceJob
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 
 MOST_LINES: Final = 500_000
 """Largest number of lines. Uploads are at most 8 MB and have far fewer lines in practice."""
@@ -27,5 +27,8 @@ def _read(text: str, *kinds: type[One], source: str, sha256: str) -> Trace[One]:
     try:
         lines = lines_of(text.removeprefix("\ufeff"))
         return read_trace(lines, *kinds, source=source, sha256=sha256, most_malformed=MOST_MALFORMED)
-    except (UnknownFormat, TooManyMalformed, InvalidField) as error:
+    except InvalidField as error:
+        refuse_all([InvalidField("text", str(one)) for one in (error, *error.also)])
+        raise
+    except (UnknownFormat, TooManyMalformed) as error:
         raise InvalidField("text", str(error)) from None

@@ -1,7 +1,7 @@
 """A public trace on chosen servers; a seed for the missing data makes it a workload."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
 from scheduling.model.bid import Architecture
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER, check_integer, shown
@@ -59,22 +59,27 @@ class TraceSource:
     """GPU-days of tenants, from which each job's tenant is drawn; empty: the trace's own tenants."""
 
     def __post_init__(self) -> None:
+        refuse_all(list(self._wrong()))
+
+    def _wrong(self) -> Iterator[InvalidField]:
         if (self.gpus is None) == (self.inventory is None):
-            raise InvalidField(
+            yield InvalidField(
                 "gpus", "expected either a number of GPUs, or a cluster, or machines, got none or several"
             )
         for name, high in (
             ("gpus", MOST_GPUS), ("slot_s", LARGEST_INTEGER), ("horizon", LONGEST_HORIZON), ("jobs", LARGEST_INTEGER)
         ):  # fmt: skip
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), low=1, high=high)
+            try:
+                check_integer(name, 1 if getattr(self, name) is None else getattr(self, name), low=1, high=high)
+            except InvalidField as error:
+                yield error
         for name in ("apart", "ring", "elastic"):
             if not isinstance(getattr(self, name), bool):
-                raise InvalidField(name, f"expected true or false, got {shown(getattr(self, name))}")
+                yield InvalidField(name, f"expected true or false, got {shown(getattr(self, name))}")
         if not isinstance(self.reference, str):
-            raise InvalidField("reference", f"expected a string, got {shown(self.reference)}")
+            yield InvalidField("reference", f"expected a string, got {shown(self.reference)}")
         if self.apart and self.inventory is not None:
-            raise InvalidField("apart", "expected no value with a cluster, got true")
+            yield InvalidField("apart", "expected no value with a cluster, got true")
 
     @property
     def place(self) -> str:

@@ -1,8 +1,10 @@
 """Uploaded traces: checked once to report errors, stored unchanged, and read again by every run."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -12,6 +14,7 @@ from cluster.clock import now
 from cluster.traces import gavel
 from cluster.traces.formats import FORMATS, KINDS
 from scheduling.model.errors import InvalidField
+from scheduling.model.validation import check_each
 from studies.models import Experiment, Trace
 from studies.workloads.traces.reading import read_any
 
@@ -34,19 +37,23 @@ def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = 
     Raises
     ------
     InvalidField
-        If the format is unknown, no line is a record, or the throughputs are invalid or belong to no job.
+        If the format is unknown, no line is a record, or the throughputs are invalid or belong to no job. What is wrong
+        with both files is named together.
     TooManyTraces
         If the owner may store no more traces.
     """
     sha256 = _hash(text)
-    read = read_any(text, *KINDS, source=source, sha256=sha256)
+    both: list[Callable[[], Any]] = [
+        partial(read_any, text, *KINDS, source=source, sha256=sha256),
+        partial(_measured, throughputs),
+    ]
+    read, measured = check_each(both)
     holds = FORMATS[read.format].kind.replace("_", " ")
     if not read.rows:
         first = f"; {read.malformed[0]}" if read.malformed else ""
         raise InvalidField("text", f"expected at least one row with {holds}, got none{first}")
     if throughputs and holds != "jobs":
         raise InvalidField("throughputs", f"expected no throughputs with {holds}, got some")
-    measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
     same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one by one
@@ -69,6 +76,10 @@ def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = 
             **same,
         )
     return made, True
+
+
+def _measured(throughputs: str) -> dict[str, dict[str, float]] | None:
+    return gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
 
 
 def _hash(text: str) -> str:

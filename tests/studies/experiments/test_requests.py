@@ -132,6 +132,23 @@ def test_what_is_wrong_with_step_times_is_named(alice: User) -> None:
     assert submitted(alice, matrix(workloads=[{"trace": measured.pk, "gpus": 8, "reference": "k80"}])).pk
 
 
+def test_a_source_names_all_that_is_wrong_with_it() -> None:
+    wrong: dict[str, Any] = {"slot_s": 0, "horizon": "x", "ring": 1, "reference": 3}
+    with pytest.raises(InvalidField) as refused:
+        TraceSource(**wrong)
+    assert [one.field for one in (refused.value, *refused.value.also)] == ["gpus", *wrong]
+
+
+def test_choices_that_exclude_one_another_are_all_named(alice: User) -> None:
+    import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
+    listed = upload.keep(alice, MACHINES, label="", source="")[0].pk
+    row = {"trace": uploaded(alice).pk, "machines": listed, "cluster": "lab", "batch": 3, "gpus": 8, "apart": True}
+    with pytest.raises(InvalidField) as refused:
+        submitted(alice, matrix(workloads=[row]))
+    fields = [one.field for one in (refused.value, *refused.value.also)]
+    assert fields == [f"workloads[0].{name}" for name in ("batch", "machines", "gpus", "apart")]
+
+
 MACHINES = "m1,V100,96,512,8\nm2,T4,96,512,lots\nm3,CPU,64,512,0\n"
 GPU_LESS = "m3,CPU,64,512,0\n"
 SIA = "placement,local_bsz,step_time,sync_time\n1,32,0.4,0.1\n4,32,0.5,0.2\n"
