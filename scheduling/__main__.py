@@ -12,7 +12,7 @@ from typing import NoReturn
 from scheduling.instances import answer_dps, answer_oasis, answer_preemptive, answer_split_learning, answer_weighted
 from scheduling.instances.families import Family, Options, family_of
 from scheduling.instances.fields import parse_document
-from scheduling.model.errors import InvalidField, SchedulingError
+from scheduling.model.errors import InvalidField, SchedulingError, in_words
 from scheduling.preemptive.dispatch import RULES
 from scheduling.registry import POLICIES
 from scheduling.split_learning.methods import METHODS
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         document = parse_document(_read(given["instance"]))
         answer = family_of(document, FAMILIES).answer(document, options)
     except SchedulingError as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        print(" ".join(in_words(error).split()), file=sys.stderr)
         return 2
     print(json.dumps(answer, indent=1, allow_nan=False))
     return 0

@@ -13,7 +13,7 @@ from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, Throughput, TraceJob
 from scheduling.model.errors import InvalidField
 from scheduling.model.json_text import read_json
-from scheduling.model.validation import check_each, check_number, check_object, shown
+from scheduling.model.validation import check_each, check_named, check_number, check_object, shown
 
 PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""
@@ -45,8 +45,7 @@ def throughputs(text: str) -> Throughputs:
         raise InvalidField("throughputs", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise InvalidField("throughputs", f"expected an object, got {shown(document)}")
-    tables = check_each(partial(_table, gpu, rows) for gpu, rows in document.items())
-    return dict(zip(document, tables, strict=True))
+    return check_named({gpu: partial(_table, gpu, rows) for gpu, rows in document.items()})
 
 
 def read_throughputs(lines: Iterable[str]) -> Iterator[Throughput]:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.json_text import read_json
-from scheduling.model.validation import check_fraction, check_integer, check_list, shown
+from scheduling.model.validation import check_each, check_fraction, check_integer, check_list, shown
 
 MB_TO_MBIT = 8
 MOST_SLOTS = 10_000
@@ -30,13 +31,14 @@ def inner_document(document: object) -> object:
 
 def check_integers(where: str, row: object, length: int) -> list[int]:
     """Check a list of `length` whole numbers of at least 0."""
-    return [check_integer(f"{where}[{i}]", number) for i, number in enumerate(check_list(where, row, length=length))]
+    entries = enumerate(check_list(where, row, length=length))
+    return check_each(partial(check_integer, f"{where}[{i}]", number) for i, number in entries)
 
 
 def check_fractions(where: str, row: object, length: int) -> tuple[Fraction, ...]:
     """Check a list of `length` exact rationals of at least 0."""
     entries = enumerate(check_list(where, row, length=length))
-    return tuple(check_fraction(f"{where}[{i}]", number) for i, number in entries)
+    return tuple(check_each(partial(check_fraction, f"{where}[{i}]", number) for i, number in entries))
 
 
 def check_positive(where: str, value: object) -> Fraction:

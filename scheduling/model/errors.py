@@ -28,6 +28,11 @@ class InvalidField(SchedulingError):
         return found
 
 
+def in_words(error: Exception) -> str:
+    """Return the message of an error; that of a wrong field with those of the other wrong fields, on the same line."""
+    return "; ".join(map(str, (error, *error.also))) if isinstance(error, InvalidField) else str(error)
+
+
 def refuse_all(wrong: Sequence[InvalidField]) -> None:
     """Raise one error that names all of these wrong fields, if there are any."""
     if wrong:

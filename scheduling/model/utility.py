@@ -19,6 +19,7 @@ from scheduling.model.validation import (
     MOST_NAMED,
     check_each,
     check_list,
+    check_named,
     check_number,
     check_object,
     shown,
@@ -70,9 +71,7 @@ class _Form:
     """Fields that scale with the amplitude; the first one is the amplitude."""
 
     def __post_init__(self) -> None:
-        names = [field.name for field in fields(self)]
-        numbers = check_each(partial(self._checked, name) for name in names)
-        for name, number in zip(names, numbers, strict=True):
+        for name, number in check_named({one.name: partial(self._checked, one.name) for one in fields(self)}).items():
             object.__setattr__(self, name, number)
 
     def _checked(self, name: str) -> float:
@@ -293,7 +292,7 @@ class PiecewiseLinear(_Form):
             "value": partial(self._checked, "value"),
             "points": partial(_checked_points, self.points),
         }
-        for name, checked in zip(checks, check_each(checks.values()), strict=True):
+        for name, checked in check_named(checks).items():
             object.__setattr__(self, name, checked)
 
     def at(self, elapsed: int) -> float:

@@ -5,7 +5,7 @@ Bids that users send are checked by `auctions/domain/bid_check.py`.
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeVar
@@ -68,6 +68,11 @@ def check_each(checks: Iterable[Callable[[], T]]) -> list[T]:
             wrong += [error, *error.also]
     refuse_all(wrong[:MOST_NAMED])
     return found
+
+
+def check_named(checks: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """Make all checks, then return their results by name; raises as `check_each` does."""
+    return dict(zip(checks, check_each(checks.values()), strict=True))
 
 
 def check_list(field: str, value: object, *, length: int | None = None) -> list[object]:

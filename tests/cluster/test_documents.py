@@ -92,3 +92,36 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(field: str) -> None:
     assert caught.value.field == field
     assert not Cluster.objects.exists()
     assert not Capacity.objects.exists()
+
+
+def test_all_that_is_wrong_is_named_and_nothing_is_stored() -> None:
+    wrong = document(title="", slot_seconds=0, clock={"kind": "sundial", "speed": -1})
+    wrong["resources"][0]["unit"] = ""
+    wrong["worker_types"][0] |= {"bandwidth_mbps": 0, "demand": {}}
+    wrong["servers"][1] |= {"kind": "moon", "storage_mb": -1}
+    wrong["models"][0] |= {"chunks": 0, "worker_step_s": {"worker-2": "x", "worker-9": 1}}
+    with pytest.raises(InvalidField) as caught:
+        import_cluster(wrong)
+    assert [one.field for one in (caught.value, *caught.value.also)] == [
+        "title",
+        "slot_seconds",
+        "clock.kind",
+        "clock.speed",
+        "resources[0].unit",
+        "worker_types[0].bandwidth_mbps",
+        "worker_types[0].demand",
+        "servers[1].kind",
+        "servers[1].storage_mb",
+        "models[0].chunks",
+        "models[0].worker_step_s.worker-9",
+    ]
+    assert not Cluster.objects.exists()
+
+
+def test_every_name_that_comes_twice_is_named() -> None:
+    wrong = document()
+    for s in (1, 3):
+        wrong["servers"][s]["name"] = wrong["servers"][0]["name"]
+    with pytest.raises(InvalidField) as caught:
+        import_cluster(wrong)
+    assert [one.field for one in (caught.value, *caught.value.also)] == ["servers[1].name", "servers[3].name"]

@@ -250,3 +250,16 @@ def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: 
     if price in ("paper", "printed"):
         assert row["payoff"] == pytest.approx(load(path)["expected"]["inclusive_strict"]["isolated"][0]["payoff"])
     assert done.stderr == ""
+
+
+def test_one_line_names_every_wrong_number_of_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(spoilt(["servers", 0, "workers"], [-1]) | {"prices": {"eta_w": [0.5], "eta_p": [3]}}))
+    assert main(["decide", str(file)]) == 2
+    assert "servers[0].workers[0]" in capsys.readouterr().err
+    file.write_text(json.dumps(spoilt(["jobs", 0, "utility"], {"type": "step", "v": -1, "deadline": "x"})))
+    assert main(["decide", str(file)]) == 2
+    assert capsys.readouterr().err == (
+        "jobs[0].utility.v: expected 0 to 1,000,000,000,000, got -1;"
+        " jobs[0].utility.deadline: expected a finite number, got 'x'\n"
+    )

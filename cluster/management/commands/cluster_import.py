@@ -9,7 +9,7 @@ from django.template.defaultfilters import pluralize
 
 from cluster.documents import import_cluster, read_document
 from cluster.guards import ChangeRefused
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, in_words
 
 
 class Command(BaseCommand):
@@ -30,6 +30,6 @@ class Command(BaseCommand):
         try:
             cluster = import_cluster(read_document(content))
         except (InvalidField, ChangeRefused) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(in_words(error)) from None
         count = cluster.servers.count()
         self.stdout.write(f"Stored {cluster.name}: {count} server{pluralize(count)}.")

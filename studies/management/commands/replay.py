@@ -10,7 +10,7 @@ from cluster.traces.formats import One, Trace, formats_of, open_trace
 from cluster.traces.records import Machine, Quota, Record, StepTime, Throughput, TraceJob
 from scheduling import kernels
 from scheduling.model.decision import canonical
-from scheduling.model.errors import SchedulingError
+from scheduling.model.errors import SchedulingError, in_words
 from scheduling.model.parameters import read_pairs
 from scheduling.model.validation import check_integer
 from scheduling.registry import POLICIES, make_policy
@@ -70,7 +70,7 @@ class Command(BaseCommand):
         try:
             report = self._report(options)
         except (SchedulingError, OSError) as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise CommandError(in_words(error), returncode=2) from None
         if options["json"]:
             self.stdout.write(canonical(report.to_json()))
             return

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from execution.engines.base import EngineError
 from execution.engines.local import LocalEngine
-from scheduling.model.errors import SchedulingError
+from scheduling.model.errors import SchedulingError, in_words
 from studies.models import LONGEST_SLOT_S, MOST_BATCHES, Plan
 from studies.split_learning import plan_runs
 from studies.split_learning.plans.readings import core_plan
@@ -51,7 +51,7 @@ class Command(BaseCommand):
                 conditions = plan_runs.Conditions(slot_s, batches)
                 tasks = plan_runs.run(plan, engine, Path(root) / "run", conditions)
         except (SchedulingError, EngineError) as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise CommandError(in_words(error), returncode=2) from None
         if options["csv"]:
             with options["csv"].open("w", newline="") as file:
                 csv.writer(file).writerows(task_rows(row, tasks))
