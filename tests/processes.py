@@ -50,6 +50,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def end_on_sigterm() -> None:
+    """Let SIGTERM end this program as Ctrl-C does, with the processes that it started; by default they would go on."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+
+
 def wait_until(done: Callable[[], bool], *, what: str, seconds: float = START_S, every: float = 0.1) -> None:
     """Wait for something to become true, or fail saying what."""
     deadline = time.monotonic() + seconds

@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 import requests
 
-from tests.processes import Process, children, free_port, python_env, wait_until
+from tests.processes import Process, children, end_on_sigterm, free_port, python_env, wait_until
 
 VIEWERS: Final = ("operator", "bidder", "ada")
 EVERY_S: Final = 2.0
@@ -374,6 +374,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=8.0)
     seconds = 60 * parser.parse_args().minutes
+    end_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="shadowprice-soak-") as directory:
         found = run(Path(directory), seconds=seconds)
         problems = found.problems()

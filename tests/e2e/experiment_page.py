@@ -102,6 +102,7 @@ def main() -> None:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="a trace of jobs")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     options = parser.parse_args()
+    processes.end_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="shadowprice-page-") as var:
         trace = options.trace or drawn_day(Path(var))
         began = monotonic()

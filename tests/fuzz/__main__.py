@@ -19,7 +19,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.processes import Process, answers, binary, free_port, manage, python_env, run_python, wait_until
+from tests.processes import (
+    Process,
+    answers,
+    binary,
+    end_on_sigterm,
+    free_port,
+    manage,
+    python_env,
+    run_python,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -120,6 +130,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--roles", nargs="+", choices=ROLES, default=ROLES)
     asked = parser.parse_args()
+    end_on_sigterm()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         document = folder / "openapi.yml"

@@ -21,6 +21,7 @@ from tests.load import client, world
 from tests.load.client import Sent
 from tests.load.installation import Installation, brought_up, embedded
 from tests.load.world import Outcome, World
+from tests.processes import end_on_sigterm
 
 RATE: Final = 100.0
 BULKS: Final = (500, 500)
@@ -80,6 +81,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each load")
     parser.add_argument("--only", help="loads whose names contain this")
     arguments = parser.parse_args()
+    end_on_sigterm()
     print(COLUMNS, flush=True)
     for row in table(arguments.seconds, arguments.only or ""):
         print(row.text(), flush=True)

@@ -18,6 +18,7 @@ import numpy as np
 from tests.load import client, world
 from tests.load.installation import Installation, embedded, larger
 from tests.load.world import World
+from tests.processes import end_on_sigterm
 
 SIZES: Final = (500, 500, 500)
 """Numbers of bids of the flood's requests, each of another owner."""
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each kind")
     parser.add_argument("--only", default="", help="installations whose names contain this")
     arguments = parser.parse_args()
+    end_on_sigterm()
     print(COLUMNS, flush=True)
     made: list[tuple[str, Callable[[], AbstractContextManager[Installation]]]] = [
         ("two workers", larger),

@@ -26,6 +26,7 @@ import requests
 from tests.load import client, world
 from tests.load.installation import Installation, larger
 from tests.load.world import World
+from tests.processes import end_on_sigterm
 
 VISITORS: Final = 100
 CONNECTIONS: Final = 20
@@ -166,6 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.load.pages", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="time for which bids are sent")
     seconds = parser.parse_args().seconds
+    end_on_sigterm()
     with larger(options=LIMITED) as running:
         running.env["SHADOWPRICE_METRICS_TOKEN"] = "only-under-load"
         known = world.prepare(1, running.env)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tests.load import world
 from tests.load.installation import DURABLE
-from tests.processes import ROOT, postgres, python_env, run_python, wait_until
+from tests.processes import ROOT, end_on_sigterm, postgres, python_env, run_python, wait_until
 
 MARKETS: Final = 4
 BIDS: Final = 320
@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--database-ms", type=float, required=True, help="the same of the database")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    end_on_sigterm()
     with ExitStack() as started:
         folder, shared = (Path(started.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
         database = started.enter_context(postgres(shared=shared, options=DURABLE))

@@ -23,7 +23,7 @@ from time import perf_counter, process_time
 from typing import Any, Final
 
 from tests.load.world import CLIENTS, TYPES, World
-from tests.processes import fresh_database, postgres, run_python
+from tests.processes import end_on_sigterm, fresh_database, postgres, run_python
 
 BIDS_A_SLOT: Final = 200
 BATCH: Final = 50
@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--archive", action="store_true", help="archive the past afterwards")
     parser.add_argument("--at", type=int, nargs="+", metavar="BIDS", help="compare one market of these numbers of bids")
     asked = parser.parse_args()
+    end_on_sigterm()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         os.environ["SHADOWPRICE_VAR"] = folder

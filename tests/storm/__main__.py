@@ -22,7 +22,7 @@ import psycopg2
 import redis
 from kombu.exceptions import OperationalError
 
-from tests.processes import binary
+from tests.processes import binary, end_on_sigterm
 from tests.storm.clients import Clients
 from tests.storm.faults import Faults, NotPossible
 from tests.storm.installations import Installation, ask, native
@@ -205,6 +205,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pause", type=float, default=0.8, help="pause of each client after an answer, seconds")
     options = parser.parse_args(arguments)
+    end_on_sigterm()
     with native() as installation:
         found = storm(installation, seconds=60 * options.minutes, seed=options.seed, pause_s=options.pause)
         if installation.disk is None:
