@@ -1,14 +1,17 @@
 """Descriptions of operations for the OpenAPI document, errors included."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
+from threading import Lock
 from typing import Any, Final
 
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.views import SpectacularAPIView
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 
@@ -216,3 +219,34 @@ PAGES: Final = [
     CURSOR,
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Rows on a page; 50 if not given."),
 ]
+
+
+class Description(SpectacularAPIView):
+    """The OpenAPI document, which anybody may read without a limit: it takes seconds to write, and is written once."""
+
+    permission_classes = ()
+    throttle_classes = ()
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> HttpResponse:
+        """Return the document in the format that the request accepts."""
+        renderer = request.accepted_renderer
+        with _WRITING:  # of requests at the same time the first one writes
+            document = _written(renderer.media_type)
+        return HttpResponse(
+            document,
+            content_type=renderer.media_type + ("; charset=utf-8" if renderer.charset else ""),
+            headers={"Content-Disposition": f'inline; filename="Shadowprice.{renderer.format}"'},
+        )
+
+
+_WRITING: Final = Lock()
+
+
+@cache
+def _written(media_type: str) -> bytes:
+    """Return the document in one of the formats of the view."""
+    generator: Any = SchemaGenerator
+    schema = generator().get_schema(request=None, public=True)
+    renderer: Any = next(kind for kind in Description.renderer_classes if kind.media_type == media_type)
+    return bytes(renderer().render(schema))

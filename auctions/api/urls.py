@@ -1,9 +1,10 @@
 """Paths of the REST interface, under /api/v1/."""
 
 from django.urls import URLPattern, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from auctions.api import bids, budgets, servers, views, webhooks
+from web.openapi import Description
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"
@@ -49,7 +50,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{T}/grants", budgets.Grants.as_view(), name="api-budget-grants"),
     path(f"{T}/transactions", budgets.Transactions.as_view(), name="api-budget-transactions"),
     path(f"{T}/transactions.csv", budgets.TransactionsCsv.as_view(), name="api-budget-transactions-csv"),
-    path("schema", SpectacularAPIView.as_view(permission_classes=[], throttle_classes=[]), name="api-schema"),
+    path("schema", Description.as_view(), name="api-schema"),
     # Split: the page holds no inline script, which the content security policy would refuse.
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),
 ]

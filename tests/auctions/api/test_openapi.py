@@ -2,8 +2,10 @@
 
 from collections import Counter
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import schemathesis
@@ -11,6 +13,8 @@ from django.conf import settings as project
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
+from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import CHECKS as CHECKS_BY_NAME
@@ -382,6 +386,16 @@ def fuzz(
 
 
 @pytest.mark.thorough
+def test_the_document_is_written_once_for_all_who_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = partial(Client().get, "/api/v1/schema")
+    first = read()
+    monkeypatch.setattr(SchemaGenerator, "get_schema", Mock(side_effect=AssertionError("it is written again")))
+    for query in ({}, {"version": "2"}, {"lang": "de"}):
+        again = read(query)
+        assert (again.status_code, again["Content-Type"]) == (200, "application/vnd.oai.openapi; charset=utf-8")
+        assert again.content == first.content
+
+
 def test_the_document_is_valid_and_raises_no_warning(tmp_path: Path) -> None:
     call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(tmp_path / "schema.yml"))
 
