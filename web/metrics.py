@@ -104,6 +104,14 @@ CONNECTIONS_ENDED: Final = Counter(
 )
 
 
+KNOWN_LABELS: Final = (
+    (STREAM_READS, ("stream", "announcement", "check", "poll")),
+    (STREAM_SUBSCRIPTIONS, ("begun", "lost")),
+    (CONNECTIONS_ENDED, ("head", "body", "large head", "queue", "address", "all", "room")),
+)
+"""The counters of web processes, each with all its labels."""
+
+
 class Laps:
     """Times of the steps of one piece of work; nothing is counted before `count`."""
 
@@ -155,10 +163,22 @@ def _observe(histogram: Histogram, labels: tuple[str, ...], seconds: float) -> N
         log.warning("a time is not counted in the metrics (%s)", error)
 
 
+def begin_at_zero() -> None:
+    """Write the counters of this web process as 0: Prometheus sees no increase if the first value of a label is 1."""
+    for counter, labels in KNOWN_LABELS:
+        for label in labels:
+            _add(counter, label, 0)
+
+
 def add_one(counter: Counter, label: str) -> None:
-    """Add one to a counter; a disk without space must not stop what is counted."""
+    """Add one to a counter."""
+    _add(counter, label, 1)
+
+
+def _add(counter: Counter, label: str, number: int) -> None:
+    """Add to a counter; a disk without space must not stop what is counted."""
     try:
-        counter.labels(label).inc()
+        counter.labels(label).inc(number)
     except OSError as error:
         log.warning("an event is not counted in the metrics (%s)", error)
 

@@ -13,13 +13,13 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Count, Min
+from django.db.models import Count, F, Min
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from auctions.domain.errors import NotReady
-from auctions.models import FULL_DISK, Bid, BidState, DecisionRecord, Market, WorkerSign
+from auctions.models import FULL_DISK, Bid, BidState, DecisionRecord, Market, PolicyVersion, WorkerSign
 from auctions.readings import market_readings
 from cluster import clock
 from web.metrics import BUCKETS
@@ -40,6 +40,8 @@ FIGURES: Final = {
     "utilisation": ("utilisation", "Mean share of the resources in use in the slot under way."),
 }
 """Fields of a market's summary with the name and the description of their metrics."""
+
+OUTCOMES: Final = ("admitted", "rejected")
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,13 @@ class _Decisions:
     outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
     waits: dict[str, _Histogram] = field(default_factory=dict)
     policies: dict[str, _Histogram] = field(default_factory=dict)
+
+    def begin(self, policy: str) -> None:
+        """Count from 0 under this policy: Prometheus sees no increase if the first value of a sample is 1."""
+        for outcome in OUTCOMES:
+            self.outcomes.setdefault((policy, outcome), 0)
+        for histograms in (self.waits, self.policies):
+            histograms.setdefault(policy, _Histogram())
 
     def read(self, market_id: int) -> None:
         """Add the receipts that were written since; they are written under the market's lock, in the order of keys."""
@@ -117,11 +126,15 @@ def _decided(markets: Iterable[Market]) -> Iterator[Metric]:
     policy = HistogramMetricFamily(
         "shadowprice_policy_seconds", "Time that the policy needed for a decision.", labels=labels
     )
+    in_force = PolicyVersion.objects.filter(number=F("market__policy_number"))
+    policies = dict(in_force.values_list("market_id", "name"))
     for market in markets:
         known = _decisions.get(market.pk)
         if known is None or known.market != market.token:  # the database was restored or made again
             known = _decisions[market.pk] = _Decisions(market.token)
         known.read(market.pk)
+        if market.pk in policies:  # not if it was deleted meanwhile
+            known.begin(policies[market.pk])
         name = market.cluster.name
         for (by, outcome), number in sorted(known.outcomes.items()):
             count.add_metric([name, by, outcome], number)

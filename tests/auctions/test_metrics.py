@@ -52,7 +52,10 @@ def test_decisions_are_counted_by_outcome_and_policy_as_the_receipts_say(
     waiting = scrape()
     assert waiting["shadowprice_decision_queue_bids", of(market)] == 3
     assert waiting["shadowprice_decision_queue_age_seconds", of(market)] > 0
-    assert not [name for name, _ in waiting if name == "shadowprice_decisions_total"]
+    for outcome in ("admitted", "rejected"):  # so that the first decision of each is an increase
+        assert waiting["shadowprice_decisions_total", of(market, policy="dps", outcome=outcome)] == 0
+    for name in ("shadowprice_decision_seconds", "shadowprice_policy_seconds"):
+        assert waiting[f"{name}_bucket", of(market, policy="dps", le="+Inf")] == 0
     decision_queue.process_pending(market.pk)
     found = scrape()
     assert found["shadowprice_decisions_total", of(market, policy="dps", outcome="admitted")] == 2

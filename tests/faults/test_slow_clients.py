@@ -89,7 +89,7 @@ def is_answered(port: int, address: str = OTHER) -> bool:
 def causes(port: int) -> set[str]:
     """The limits because of which connections have ended."""
     metrics = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=SOON_S).text
-    return set(re.findall(r'^shadowprice_connections_ended_total\{cause="([a-z ]+)"\}', metrics, re.M))
+    return set(re.findall(r'^shadowprice_connections_ended_total\{cause="([a-z ]+)"\} [1-9]', metrics, re.M))
 
 
 def trickle(connection: socket.socket, port: int) -> bytes:

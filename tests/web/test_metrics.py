@@ -1,6 +1,7 @@
 """Processes that count: files of their own, which any of them adds up."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,25 @@ def test_several_processes_and_their_children_are_added_up_once_each(tmp_path: P
     assert f"{SAMPLE} 5.0" in run(tmp_path, COUNT, "1").splitlines()  # with what the first ones have counted
     forgotten = run(tmp_path, COUNT.replace("for child", "metrics.forget()\nfor child"), "0")
     assert f"{SAMPLE} 1.0" in forgotten.splitlines()
+
+
+ZEROS = """
+import django; django.setup()
+from web import metrics
+metrics.begin_at_zero()
+print(metrics.exposition().decode())
+"""
+
+
+@pytest.mark.slow
+def test_a_counter_of_a_web_process_begins_at_zero_under_every_label(tmp_path: Path) -> None:
+    written = set(re.findall(r'^(\w+)_total\{\w+="([a-z ]+)"\} 0\.0$', run(tmp_path, ZEROS), re.M))
+    assert written == {(counter._name, label) for counter, labels in metrics.KNOWN_LABELS for label in labels}
+    for room in ("web", "frontend"):
+        code = "".join(file.read_text() for file in sorted((ROOT / room).rglob("*.py")))
+        named = re.findall(r'(?:add_one\(CONNECTIONS_ENDED, |_close\(|_refuse\(|_ask\()"([a-z ]+)"', code)
+        assert set(named) <= {label for _, label in written}
+    assert ("shadowprice_connections_ended", "large head") in written
 
 
 def test_the_space_of_a_file_is_reserved_before_it_is_written(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ class Command(BaseCommand):
             if link is not None:
                 waking.carry, health.worker_is_silent = link.wake, link.is_silent
                 link.open()
+            metrics.begin_at_zero()
             try:
                 server.run()
             finally:
