@@ -274,6 +274,10 @@ def report(generation: Generation, points: Collection[Point]) -> Generation:
 
 def _keep(reports: Iterable[Report]) -> None:
     at, rows, trainings = clock.now(), [], []
+    reports = list(reports)
+    # Programs may have reported by HTTP since these trainings were read.
+    stored = Training.objects.filter(pk__in=[one.training.pk for one in reports]).values_list("pk", "step", "loss")
+    known = {key: (step, loss) for key, step, loss in stored}
     for training, generation, points in reports:
         of = {point.step: point for point in points}
         steps = thinned([Stored(generation.number, step) for step in sorted(of)])
@@ -282,7 +286,9 @@ def _keep(reports: Iterable[Report]) -> None:
             for _, step, _ in steps
         ]
         if steps:
-            training.step, training.loss = rows[-1].step, rows[-1].loss
+            training.step, training.loss = known[training.pk]
+            if rows[-1].step >= training.step or rows[-1].step >= last_step(generation):  # else the report is late
+                training.step, training.loss = rows[-1].step, rows[-1].loss
             training.stored_steps += len(steps)
             trainings.append(training)
     Progress.objects.bulk_create(rows, ignore_conflicts=True)

@@ -40,7 +40,7 @@ class ReportedProgressIn(Schema):
 
 
 class ReportedProgressOut(Answer):
-    step = fields.number("Last step that was reported.", source="training.step")
+    step = fields.number("Greatest step that it has reported.", source="training.step")
 
 
 class GenerationToken(TokenAuthentication):

@@ -87,10 +87,10 @@ class TrainingOut(Answer):
         TrainingState.choices, source="row.state", help_text="State of the training; the bid has one of its own."
     )
     reason = string("Reason why it is in this state; of a failure, the last lines of output.", source="row.reason")
-    step = fields.number("Last step that was reported.", source="row.step")
+    step = fields.number("Greatest step that the last start which reported has reported.", source="row.step")
     steps = fields.number("Number of steps in all; null if the bid does not state it.", source="row.steps", null=True)
     percent = fields.number("Share of the steps that is done, percent, rounded down; null without `steps`.", null=True)
-    loss = serializers.FloatField(source="row.loss", allow_null=True, help_text="Loss at the last step.")
+    loss = serializers.FloatField(source="row.loss", allow_null=True, help_text="Loss at this step.")
     continues = fields.number("Number of the earlier bid whose training it continues; null if none.", null=True)
     retries = fields.number("Failures in a row without a newer checkpoint; the fifth ends it.", source="row.retries")
     next_try_at = wall_time("Time before which it is not started again after a failure", null=True)

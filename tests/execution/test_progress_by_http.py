@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 from auctions.models import Bid, Market
 from execution.api.progress import EXAMPLE
 from execution.models import Execution, Generation, GenerationState, Progress
+from execution.records import files_of
 from execution.tokens import SALT, token_of
 from tests.auctions.worlds import SLOT_S, make_operator
 from tests.execution.test_run_your_own import REPORTING
@@ -75,6 +76,24 @@ def test_a_program_reports_its_own_progress(world: World, bid: Bid) -> None:
     assert Market.objects.values().get() == market
     world.go(5)
     assert world.training(bid).step == 8  # the file, which has nothing, takes nothing back
+
+
+def test_a_late_report_takes_no_step_back_and_a_new_start_does(world: World, bid: Bid) -> None:
+    _, token = given(world)
+    file, executor = files_of(world.training(bid)).progress(0), world.executor()
+    file.write_text('{"step": 2}\n')
+    world.go(10, executor=executor)
+    assert report(token).json() == {"step": 8}
+    assert report(token, [{"step": 3, "loss": 0.9}]).json() == {"step": 8}
+    file.write_text('{"step": 2}\n{"step": 5, "loss": 0.8}\n')
+    world.go(10, executor=executor)
+    executor.close()
+    assert sorted(Progress.objects.values_list("step", flat=True)) == [2, 3, 5, 7, 8]
+    assert (world.training(bid).step, world.training(bid).loss) == (8, 0.5)
+    world.engine.exit(next(key for key in world.engine.alive() if "-w" in key), 7)
+    world.go(2 * SLOT_S)
+    assert report(given(world)[1], [{"step": 4, "loss": 0.7}]).json() == {"step": 4}
+    assert (world.training(bid).step, world.training(bid).loss) == (4, 0.7)
 
 
 def test_without_an_address_a_program_has_no_token(world: World) -> None:
