@@ -6,7 +6,7 @@ from typing import Final
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.split_learning.document import LONGEST_NAME
-from scheduling.split_learning.instance import MOST_CLIENTS
+from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.split_learning.schemas.instance import MOST_PAIRS, gigabytes_in, slots_in
 from web.fields import ByName, Quantity, Rows, Text
 from web.schema import Schema, refused
@@ -20,6 +20,13 @@ class TimesIn(Schema):
     release, forward = slots_in("New release", required=False), slots_in("New forward", required=False)
     gap, backward = slots_in("New gap", required=False), slots_in("New backward", required=False)
     tail = slots_in("New tail", required=False)
+
+    def validate(self, attrs: Json) -> Json:
+        """Check that there is at least one new time."""
+        if not any(name in attrs for name in TIMES):
+            problem = f"expected at least one of {', '.join(TIMES)} of client {attrs['client']}, got none"
+            raise refused(InvalidField("", problem))
+        return attrs
 
 
 class JoinedTimesIn(Schema):

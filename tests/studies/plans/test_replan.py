@@ -168,6 +168,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
         ({"slower": ["phone"]}, "changes.slower", "an object"),
         ({"slower": {"phone": 1000}, "times": [{"client": "phone", "gap": 10**10}]}, "changes.times[0].gap", "0 to"),
         ({"times": [{"helper": "vm"}]}, "changes.times[0].client", "missing"),
+        ({"times": [{"client": "phone", "helper": "vm"}]}, "changes.times[0]", "at least one of release, forward, gap"),
         ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "expected a name that no client has"),
         ({"join": [{"name": "", "like": "camera"}]}, "changes.join[0].name", "characters"),
         ({"join": [{"name": "x"}]}, "changes.join[0]", "either like"),
