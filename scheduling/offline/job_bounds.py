@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -17,19 +18,32 @@ PARTS = (0, 1, 2, 3, 4, 6)
 """Parameters of the dual feasible functions; 0 is the identity."""
 AT_ONCE = 30
 """Largest number of cuts that are added in a round."""
-INTEGER_ROUNDS = 40
+INTEGER_ROUNDS = 10
 """Largest number of rounds with integers; each gives a bound."""
 GAP = 1e-3
-"""Relative gap of each integer program, and the least gain of a round after which there is another one."""
+"""Relative gap of each integer program."""
 NODES = 10_000
 """Limit of the nodes of each integer program: a number and not a time, so that a bound depends on no machine. Programs
 of the paper's settings need a few."""
 CHOSEN = 1e-9
 """Values up to this one count as 0."""
+HALF = 1
+"""Parameter of the function that counts more than half of an interval as all of it, and less as nothing."""
+TOGETHER = 80
+"""Intervals that are looked at together, server by server."""
 Cut = tuple[int, int, int]
 """Begin and end of an interval, ticks, and the parameter of a function."""
 Span = tuple[int, int, int]
 """A job, and the ticks [from, until) in which it is complete at the edge: a choice."""
+
+
+class _Weighted(NamedTuple):
+    """A cut that counts an interval on some servers more than on others: any weights give a valid one."""
+
+    intervals: Ints
+    """Begin and end, ticks, I x 2."""
+    weights: Floats
+    """Weight of a worker in each interval on each server, I x S."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,8 @@ class _Job:
     """Ends of uploads, in order, K."""
     workers: Ints
     """Number of workers with each of these uploads, K."""
+    at_server: Ints
+    """End of the upload to each server with workers of the type, S."""
 
     def shares(self, until: int) -> Ints:
         """Return the chunks that are ready at each time if all are complete by `until` and as many as can be are early.
@@ -75,7 +91,7 @@ class _Parts:
         return needed
 
 
-def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.5, ticks: int = TICKS) -> float:
+def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.25, ticks: int = TICKS) -> float:
     """Compute a lower bound on the total time from arrival to completion of all jobs, slots.
 
     No schedule that processes each chunk on one worker or in the cloud is below it, preemptive or not, with all
@@ -84,9 +100,12 @@ def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.5, t
     than if it were alone, and a chunk that is uploaded at f and complete by c is processed in any interval for at
     least its length less what of [f, c) is outside. As many chunks as can be have the earliest uploads. The chunks of a
     worker fit in every interval, and so do their lengths under every dual feasible function (half an interval counts as
-    half, and more as all of it, and so on): W workers hold no more than W of them. Completions are known up to a span
-    of time; spans that are chosen are halved until none is longer than a step. What such an integer program saves at
-    most is subtracted from the times in the cloud. No limit is a time, so the bound is the same on every machine.
+    half, and more as all of it, and so on): W workers hold no more than W of them. Where all of that holds, the chosen
+    jobs are dealt to servers: a chunk has one server in all intervals, and uploads that are early for one job are late
+    for another. If they do not fit, the dual variables of this linear program are the weights of another cut.
+    Completions are known up to a span of time; spans that are chosen are halved until none is longer than a step. What
+    such an integer program saves at most is subtracted from the times in the cloud. No limit is a time, so the bound is
+    the same on every machine.
 
     Parameters
     ----------
@@ -118,15 +137,17 @@ def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.5, t
         job = _at_edge(bid, task, workers, delay, away)
         if job is not None and job.earliest < job.cloud:
             by_type.setdefault(task.worker, []).append(job)
-    saved = sum(
-        _most(jobs, len(workers.of_type[kind]), max(1, int(step * ticks)), ticks) for kind, jobs in by_type.items()
-    )
+    saved = 0.0
+    for kind, jobs in by_type.items():
+        _, on_server = np.unique(workers.server[workers.of_type[kind]], return_counts=True)
+        saved += _most(jobs, on_server, max(1, int(step * ticks)), ticks)
     return total / ticks - saved
 
 
 def _at_edge(bid: Bid, task: Task, workers: Workers, delay: Ints, away: int) -> _Job | None:
     """Return the job as one of the edge; None if no worker there has its type."""
-    ready = delay[workers.server[workers.of_type[task.worker]]] * workers.ticks
+    server = workers.server[workers.of_type[task.worker]]
+    ready = delay[server] * workers.ticks
     if not len(ready):
         return None
     arrival = bid.arrival * workers.ticks
@@ -134,7 +155,8 @@ def _at_edge(bid: Bid, task: Task, workers: Workers, delay: Ints, away: int) -> 
     ends = np.sort((ready[:, None] + rounds[None, : max(1, away // task.each)]).ravel())
     earliest = int(ends[bid.chunks - 1]) if len(ends) >= bid.chunks else away
     times, workers_of = np.unique(ready, return_counts=True)
-    return _Job(arrival + earliest, arrival + away, bid.chunks, task.each, arrival + times, workers_of)
+    at_server = arrival + delay[np.unique(server)] * workers.ticks
+    return _Job(arrival + earliest, arrival + away, bid.chunks, task.each, arrival + times, workers_of, at_server)
 
 
 def _parts(jobs: Sequence[_Job], spans: Sequence[Span]) -> _Parts:
@@ -145,31 +167,49 @@ def _parts(jobs: Sequence[_Job], spans: Sequence[Span]) -> _Parts:
     return _Parts(*np.array(rows, dtype=np.int64).T)
 
 
-def _most(jobs: Sequence[_Job], workers: int, step: int, ticks: int) -> float:
-    """Return the most slots that the edge can save these jobs, all of one type.
+def _at_servers(jobs: Sequence[_Job], spans: Sequence[Span], on_server: Ints) -> _Parts:
+    """Return as many chunks of each choice as each server has room for, N x S."""
+    rows = []
+    for i, (j, _, until) in enumerate(spans):
+        job = jobs[j]
+        room = on_server * np.maximum(0, (until - job.at_server) // job.each)
+        one = np.ones_like(room)
+        rows.append(np.array([i * one, job.at_server, until * one, job.each * one, room]))
+    return _Parts(*np.concatenate(rows, axis=1))
+
+
+def _most(jobs: Sequence[_Job], on_server: Ints, step: int, ticks: int) -> float:
+    """Return the most slots that the edge can save these jobs, all of one type, with that many workers on servers, S.
 
     Cuts are added until none is violated, and spans that are chosen are halved until none is longer than a step: first
-    with fractions of choices, then with integers.
+    with fractions of choices, then with integers. Servers are looked at one by one only with integers.
     """
+    workers = int(on_server.sum())
     spans = [(j, job.earliest, job.cloud) for j, job in enumerate(jobs)]
-    cuts: list[Cut] = []
+    cuts, weighted = list[Cut](), list[_Weighted]()
     best, rounds, integer = np.inf, 0, False
     while rounds < INTEGER_ROUNDS:
         parts = _parts(jobs, spans)
-        result = _solve(jobs, spans, _rows(parts, cuts, len(spans)), workers, ticks, integer=integer)
-        before, best = best, min(best, -(result.mip_dual_bound if integer else result.fun))
-        if integer and rounds and best > before * (1 - GAP):
-            break
+        pooled = _rows(parts, cuts, len(spans))
+        by_server, limits = _weighted_rows(jobs, spans, weighted, on_server)
+        rows = scipy.sparse.vstack([pooled, scipy.sparse.csr_array(by_server)])
+        result = _solve(
+            jobs, spans, rows, np.concatenate([np.full(len(cuts), workers), limits]), ticks, integer=integer
+        )
+        best = min(best, -(result.mip_dual_bound if integer else result.fun))
         new = _violated(parts, result.x, workers, cuts)
-        chosen = result.x > CHOSEN
-        wide = [bool(chosen[i]) and until - low > step for i, (_, low, until) in enumerate(spans)]
+        taken = result.x > CHOSEN
+        chosen = [span for span, x in zip(spans, result.x.tolist(), strict=True) if x > 0.5]
+        overfull = _overfull(jobs, chosen, on_server) if integer and chosen and not new else []
+        wide = [bool(taken[i]) and until - low > step for i, (_, low, until) in enumerate(spans)]
         cuts += new
+        weighted += overfull
         rounds += integer
         if any(wide) and (integer or not new):
             spans = [
                 half for one, split in zip(spans, wide, strict=True) for half in (_halves(one) if split else [one])
             ]
-        elif not new:
+        elif not new and not overfull:
             if integer:
                 break
             integer = True
@@ -186,7 +226,7 @@ def _solve(
     jobs: Sequence[_Job],
     spans: Sequence[Span],
     rows: "scipy.sparse.csr_array",
-    workers: int,
+    limits: Floats,
     ticks: int,
     *,
     integer: bool,
@@ -198,7 +238,7 @@ def _solve(
         constraints=scipy.optimize.LinearConstraint(
             scipy.sparse.vstack([once, rows]),
             -np.inf,
-            np.concatenate([np.ones(len(jobs)), np.full(rows.shape[0], float(workers))]),
+            np.concatenate([np.ones(len(jobs)), limits]),
         ),
         integrality=np.full(n, int(integer)),
         bounds=scipy.optimize.Bounds(0, 1),
@@ -235,7 +275,90 @@ def _violated(parts: _Parts, x: Floats, workers: int, cuts: Collection[Cut]) -> 
         excess = _measure(needed, intervals, m) @ weight - workers
         over = np.flatnonzero(excess > 1e-6 * workers).tolist()
         found += [(float(excess[i]), (*intervals[i].tolist(), m)) for i in over]
-    return [cut for _, cut in sorted(found, reverse=True) if cut not in known][:AT_ONCE]
+    # Cuts of intervals that begin or end at the same time say nearly the same: programs with all of them are slower.
+    begins_of, ends_of, some_of = set[int](), set[int](), list[Cut]()
+    for _, cut in sorted(found, reverse=True):
+        if cut not in known and cut[0] not in begins_of and cut[1] not in ends_of:
+            begins_of.add(cut[0])
+            ends_of.add(cut[1])
+            some_of.append(cut)
+    return some_of[:AT_ONCE]
+
+
+def _overfull(jobs: Sequence[_Job], chosen: Sequence[Span], on_server: Ints) -> list[_Weighted]:
+    """Return cuts that no schedule violates and these choices do; none if their chunks can be dealt to servers.
+
+    The chunks of each job are dealt so that intervals hold as little as possible beyond the workers that there are.
+    The first cut is that of all intervals together, then those of single ones that are violated, too.
+    """
+    parts = _at_servers(jobs, chosen, on_server)
+    intervals = _fullest(jobs, chosen, parts)
+    n, i, s = len(chosen), len(intervals), len(on_server)
+    loads = _measure(parts.within(intervals), intervals, HALF)
+    interval, part = loads.nonzero()
+    beyond = np.arange(i * s)
+    # The stubs of linprog know no sparse matrices; the solver does.
+    held: Any = scipy.sparse.csr_array(
+        (
+            np.concatenate([loads[interval, part], np.full(i * s, -1.0)]),
+            (np.concatenate([interval * s + part % s, beyond]), np.concatenate([part, n * s + beyond])),
+        ),
+        shape=(i * s, (n + i) * s),
+    )
+    of_job: Any = scipy.sparse.csr_array((np.ones(n * s), (parts.choice, np.arange(n * s))), shape=(n, (n + i) * s))
+    most = np.concatenate([parts.chunks.astype(float), np.full(i * s, np.inf)])
+    result = scipy.optimize.linprog(
+        np.concatenate([np.zeros(n * s), np.ones(i * s)]),
+        A_ub=held,
+        b_ub=np.tile(on_server.astype(float), i),
+        A_eq=of_job,
+        b_eq=np.array([float(jobs[j].chunks) for j, _, _ in chosen]),
+        bounds=[(0.0, limit) for limit in most.tolist()],
+        method="highs",
+    )
+    if result.x is None:
+        raise SolverFailed(f"HiGHS: {result.message}")
+    duals = np.asarray(result.ineqlin.marginals, dtype=np.float64)
+    weights: Floats = np.maximum(0.0, -duals).round(6).reshape(i, s)
+    some = np.flatnonzero(weights.any(axis=1))
+    candidates = [_Weighted(intervals[some], weights[some])]
+    candidates += [_Weighted(intervals[[k]], weights[[k]]) for k in some.tolist() if len(some) > 1]
+    rows, limits = _weighted_rows(jobs, chosen, candidates, on_server)
+    violated = rows.sum(axis=1) > limits + 1e-6 * on_server.sum()
+    return [cut for cut, yes in zip(candidates, violated, strict=True) if yes]
+
+
+def _fullest(jobs: Sequence[_Job], chosen: Sequence[Span], parts: _Parts) -> Ints:
+    """Return the intervals, I x 2, that hold most if every job has its earliest uploads."""
+    begins, ends = np.unique(parts.first), np.unique(parts.until)
+    intervals = np.array([(begin, end) for begin in begins.tolist() for end in ends.tolist() if end > begin])
+    early = _parts(jobs, chosen)
+    held = _measure(early.within(intervals), intervals, HALF) @ early.chunks
+    return intervals[np.argsort(-held, kind="stable")[:TOGETHER]]
+
+
+def _weighted_rows(
+    jobs: Sequence[_Job], spans: Sequence[Span], cuts: Sequence[_Weighted], on_server: Ints
+) -> tuple[Floats, Floats]:
+    """Return the coefficients of weighted cuts, C x N, and their limits, C.
+
+    A choice counts as what its chunks hold of the intervals, times the weights, if they are dealt to the servers where
+    that is least.
+    """
+    rows, limits = np.zeros((len(cuts), len(spans))), np.zeros(len(cuts))
+    if not cuts:
+        return rows, limits
+    parts = _at_servers(jobs, spans, on_server)
+    room = parts.chunks.reshape(len(spans), -1)
+    chunks = np.array([[jobs[j].chunks] for j, _, _ in spans])
+    for c, (intervals, weights) in enumerate(cuts):
+        loads = _measure(parts.within(intervals), intervals, HALF).reshape(len(intervals), *room.shape)
+        cost = np.einsum("ins,is->ns", loads, weights)
+        order = np.argsort(cost, axis=1, kind="stable")
+        dealt = np.minimum(np.cumsum(np.take_along_axis(room, order, 1), axis=1), chunks)
+        rows[c] = (np.diff(dealt, axis=1, prepend=0) * np.take_along_axis(cost, order, 1)).sum(axis=1)
+        limits[c] = (weights * on_server).sum()
+    return rows, limits
 
 
 def _measure(needed: Ints, intervals: Ints, m: int) -> Floats:

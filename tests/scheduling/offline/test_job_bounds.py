@@ -50,6 +50,16 @@ def test_jobs_alone_and_jobs_that_exclude_each_other_have_their_optimum_as_bound
     assert bound(both) == pytest.approx(28)
 
 
+def test_jobs_whose_early_uploads_are_to_the_same_server_are_not_both_early() -> None:
+    server = {"workers": [0], "pss": [0]}
+    job = {"r": 0, "D": 1, "p0": 100, "p1": 100, "delta": [10, 20], "delta_cloud": 24}
+    document = {"servers": [server, server], "cloud": True, "jobs": [job | {"id": i} for i in range(2)]}
+    # Two workers have room for two chunks from slot 10 to 110, but one of them has its data in slot 20.
+    assert bound(document) == pytest.approx(110 + 120, abs=2)
+    crossed = document | {"jobs": [job | {"id": 0}, job | {"id": 1, "delta": [20, 10]}]}
+    assert bound(crossed) == pytest.approx(110 + 110)
+
+
 def test_without_a_cloud_there_is_no_such_bound() -> None:
     server = {"workers": [0], "pss": [0]}
     job = {"id": 0, "r": 0, "D": 1, "p0": 10, "p1": 10, "delta": [0], "delta_cloud": 8}
@@ -65,7 +75,15 @@ def test_a_shorter_step_gives_no_lower_bound() -> None:
 
 def test_chunks_that_find_no_early_upload_free_need_more_of_an_interval() -> None:
     # 2 workers are ready at tick 1 and 3 at tick 4; a chunk takes 5 ticks, and all are complete by tick 12.
-    job = _Job(earliest=11, cloud=20, chunks=6, each=5, ready=np.array([1, 4]), workers=np.array([2, 3]))
+    job = _Job(
+        earliest=11,
+        cloud=20,
+        chunks=6,
+        each=5,
+        ready=np.array([1, 4]),
+        workers=np.array([2, 3]),
+        at_server=np.array([4, 1]),
+    )
     assert job.shares(12).tolist() == [4, 2]
     assert job.shares(10).tolist() == [2, 3]
     assert job.shares(9).tolist() == [2, 3]
