@@ -276,13 +276,13 @@ def _violated(parts: _Parts, x: Floats, workers: int, cuts: Collection[Cut]) -> 
         over = np.flatnonzero(excess > 1e-6 * workers).tolist()
         found += [(float(excess[i]), (*intervals[i].tolist(), m)) for i in over]
     # Cuts of intervals that begin or end at the same time say nearly the same: programs with all of them are slower.
-    begins_of, ends_of, some_of = set[int](), set[int](), list[Cut]()
+    begun, ended, kept = set[int](), set[int](), list[Cut]()
     for _, cut in sorted(found, reverse=True):
-        if cut not in known and cut[0] not in begins_of and cut[1] not in ends_of:
-            begins_of.add(cut[0])
-            ends_of.add(cut[1])
-            some_of.append(cut)
-    return some_of[:AT_ONCE]
+        if cut not in known and cut[0] not in begun and cut[1] not in ended:
+            begun.add(cut[0])
+            ended.add(cut[1])
+            kept.append(cut)
+    return kept[:AT_ONCE]
 
 
 def _overfull(jobs: Sequence[_Job], chosen: Sequence[Span], on_server: Ints) -> list[_Weighted]:
