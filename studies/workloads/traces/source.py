@@ -69,8 +69,10 @@ class TraceSource:
         for name, high in (
             ("gpus", MOST_GPUS), ("slot_s", LARGEST_INTEGER), ("horizon", LONGEST_HORIZON), ("jobs", LARGEST_INTEGER)
         ):  # fmt: skip
+            given = getattr(self, name)
             try:
-                check_integer(name, 1 if getattr(self, name) is None else getattr(self, name), low=1, high=high)
+                if given is not None:
+                    check_integer(name, given, low=1, high=high)
             except InvalidField as error:
                 yield error
         for name in ("apart", "ring", "elastic"):
