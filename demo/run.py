@@ -15,6 +15,8 @@ from threading import Thread
 from time import monotonic
 from typing import IO, cast
 
+from django.db import connection
+
 from auctions.kernels import compiling
 from auctions.kernels.warming import SIDE_BY_SIDE
 from auctions.models import Bid, DecisionRecord, Market
@@ -179,6 +181,8 @@ def time_passing(*, takes_s: float, others: Mapping[str, float]) -> Iterator[Cal
     try:
         yield start
     finally:
+        # Ctrl-C may have left a read unfinished. Once another process writes, this connection then writes nothing more.
+        connection.close()
         for cluster in running:
             cluster.refresh_from_db()
             clock.set_clock(cluster, running=False)
