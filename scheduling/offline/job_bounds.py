@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ PARTS = (0, 1, 2, 3, 4, 6)
 """Parameters of the dual feasible functions; 0 is the identity."""
 AT_ONCE = 30
 """Largest number of cuts that are added in a round."""
-INTEGER_ROUNDS = 10
+INTEGER_ROUNDS = 12
 """Largest number of rounds with integers; each gives a bound."""
 GAP = 1e-3
 """Relative gap of each integer program."""
@@ -27,10 +28,12 @@ NODES = 10_000
 of the paper's settings need a few."""
 CHOSEN = 1e-9
 """Values up to this one count as 0."""
-HALF = 1
-"""Parameter of the function that counts more than half of an interval as all of it, and less as nothing."""
+SERVER_PARTS = (0, 1, 2)
+"""Parameters of the functions that are looked at server by server."""
 TOGETHER = 80
-"""Intervals that are looked at together, server by server."""
+"""Cuts that are looked at together, server by server."""
+COARSER = 4
+"""Completions are known up to this many steps while fractions of jobs may be chosen."""
 Cut = tuple[int, int, int]
 """Begin and end of an interval, ticks, and the parameter of a function."""
 Span = tuple[int, int, int]
@@ -40,10 +43,10 @@ Span = tuple[int, int, int]
 class _Weighted(NamedTuple):
     """A cut that counts an interval on some servers more than on others: any weights give a valid one."""
 
-    intervals: Ints
-    """Begin and end, ticks, I x 2."""
+    cuts: Ints
+    """Begin and end of an interval, ticks, and the parameter of a function, C x 3."""
     weights: Floats
-    """Weight of a worker in each interval on each server, I x S."""
+    """Weight of a worker in each of these on each server, C x S."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,17 @@ class _Parts:
         needed: Ints = np.maximum(0, self.each - (self.until - self.first - inside))
         return needed
 
+    def counted(self, cuts: Ints) -> Floats:
+        """Return what a chunk at least counts in cuts (begin, end, parameter), C x P; a worker holds 1 at most."""
+        found = np.zeros((len(cuts), len(self.first)))
+        for m in np.unique(cuts[:, 2]).tolist():
+            with_m = cuts[:, 2] == m
+            intervals = cuts[with_m, :2]
+            found[with_m] = _measure(self.within(intervals), intervals, m)
+        return found
 
-def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 0.25, ticks: int = TICKS) -> float:
+
+def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 1 / 16, ticks: int = TICKS) -> float:
     """Compute a lower bound on the total time from arrival to completion of all jobs, slots.
 
     No schedule that processes each chunk on one worker or in the cloud is below it, preemptive or not, with all
@@ -189,6 +201,7 @@ def _most(jobs: Sequence[_Job], on_server: Ints, step: int, ticks: int) -> float
     cuts, weighted = list[Cut](), list[_Weighted]()
     best, rounds, integer = np.inf, 0, False
     while rounds < INTEGER_ROUNDS:
+        longest = step if integer else COARSER * step
         parts = _parts(jobs, spans)
         pooled = _rows(parts, cuts, len(spans))
         by_server, limits = _weighted_rows(jobs, spans, weighted, on_server)
@@ -201,14 +214,13 @@ def _most(jobs: Sequence[_Job], on_server: Ints, step: int, ticks: int) -> float
         taken = result.x > CHOSEN
         chosen = [span for span, x in zip(spans, result.x.tolist(), strict=True) if x > 0.5]
         overfull = _overfull(jobs, chosen, on_server) if integer and chosen and not new else []
-        wide = [bool(taken[i]) and until - low > step for i, (_, low, until) in enumerate(spans)]
+        wide = [bool(taken[i]) and until - low > longest for i, (_, low, until) in enumerate(spans)]
         cuts += new
         weighted += overfull
         rounds += integer
         if any(wide) and (integer or not new):
-            spans = [
-                half for one, split in zip(spans, wide, strict=True) for half in (_halves(one) if split else [one])
-            ]
+            halved = (_split(one, longest) if split else [one] for one, split in zip(spans, wide, strict=True))
+            spans = list(chain.from_iterable(halved))
         elif not new and not overfull:
             if integer:
                 break
@@ -216,10 +228,14 @@ def _most(jobs: Sequence[_Job], on_server: Ints, step: int, ticks: int) -> float
     return float(best)
 
 
-def _halves(span: Span) -> list[Span]:
-    j, low, until = span
-    middle = (low + until) // 2
-    return [(j, low, middle), (j, middle, until)]
+def _split(span: Span, longest: int) -> list[Span]:
+    """Return the halves of a span, with the earlier one halved again until it is no longer than that."""
+    (j, low, until), later = span, list[Span]()
+    while until - low > longest:
+        middle = (low + until) // 2
+        later.append((j, middle, until))
+        until = middle
+    return [(j, low, until), *reversed(later)]
 
 
 def _solve(
@@ -251,11 +267,7 @@ def _solve(
 
 def _rows(parts: _Parts, cuts: Sequence[Cut], spans: int) -> "scipy.sparse.csr_array":
     """Return the coefficients of the cuts, C x N."""
-    rows = np.zeros((len(cuts), len(parts.first)))
-    for m in PARTS:
-        with_m = [c for c, cut in enumerate(cuts) if cut[2] == m]
-        intervals = np.array([cuts[c][:2] for c in with_m], dtype=np.int64).reshape(-1, 2)
-        rows[with_m] = parts.chunks * _measure(parts.within(intervals), intervals, m)
+    rows = parts.chunks * parts.counted(np.array(cuts, dtype=np.int64).reshape(-1, 3))
     count = len(parts.choice)
     of_span = scipy.sparse.csr_array((np.ones(count), (np.arange(count), parts.choice)), shape=(count, spans))
     return scipy.sparse.csr_array(rows) @ of_span
@@ -288,29 +300,29 @@ def _violated(parts: _Parts, x: Floats, workers: int, cuts: Collection[Cut]) -> 
 def _overfull(jobs: Sequence[_Job], chosen: Sequence[Span], on_server: Ints) -> list[_Weighted]:
     """Return cuts that no schedule violates and these choices do; none if their chunks can be dealt to servers.
 
-    The chunks of each job are dealt so that intervals hold as little as possible beyond the workers that there are.
-    The first cut is that of all intervals together, then those of single ones that are violated, too.
+    The chunks of each job are dealt so that cuts hold as little as possible beyond the workers that there are. The
+    first one returned is that of all together, then those of single ones that are violated, too.
     """
     parts = _at_servers(jobs, chosen, on_server)
-    intervals = _fullest(jobs, chosen, parts)
-    n, i, s = len(chosen), len(intervals), len(on_server)
-    loads = _measure(parts.within(intervals), intervals, HALF)
-    interval, part = loads.nonzero()
-    beyond = np.arange(i * s)
+    cuts = _fullest(jobs, chosen, parts)
+    n, c, s = len(chosen), len(cuts), len(on_server)
+    loads = parts.counted(cuts)
+    cut, part = loads.nonzero()
+    beyond = np.arange(c * s)
     # The stubs of linprog know no sparse matrices; the solver does.
     held: Any = scipy.sparse.csr_array(
         (
-            np.concatenate([loads[interval, part], np.full(i * s, -1.0)]),
-            (np.concatenate([interval * s + part % s, beyond]), np.concatenate([part, n * s + beyond])),
+            np.concatenate([loads[cut, part], np.full(c * s, -1.0)]),
+            (np.concatenate([cut * s + part % s, beyond]), np.concatenate([part, n * s + beyond])),
         ),
-        shape=(i * s, (n + i) * s),
+        shape=(c * s, (n + c) * s),
     )
-    of_job: Any = scipy.sparse.csr_array((np.ones(n * s), (parts.choice, np.arange(n * s))), shape=(n, (n + i) * s))
-    most = np.concatenate([parts.chunks.astype(float), np.full(i * s, np.inf)])
+    of_job: Any = scipy.sparse.csr_array((np.ones(n * s), (parts.choice, np.arange(n * s))), shape=(n, (n + c) * s))
+    most = np.concatenate([parts.chunks.astype(float), np.full(c * s, np.inf)])
     result = scipy.optimize.linprog(
-        np.concatenate([np.zeros(n * s), np.ones(i * s)]),
+        np.concatenate([np.zeros(n * s), np.ones(c * s)]),
         A_ub=held,
-        b_ub=np.tile(on_server.astype(float), i),
+        b_ub=np.tile(on_server.astype(float), c),
         A_eq=of_job,
         b_eq=np.array([float(jobs[j].chunks) for j, _, _ in chosen]),
         bounds=[(0.0, limit) for limit in most.tolist()],
@@ -319,22 +331,22 @@ def _overfull(jobs: Sequence[_Job], chosen: Sequence[Span], on_server: Ints) -> 
     if result.x is None:
         raise SolverFailed(f"HiGHS: {result.message}")
     duals = np.asarray(result.ineqlin.marginals, dtype=np.float64)
-    weights: Floats = np.maximum(0.0, -duals).round(6).reshape(i, s)
+    weights: Floats = np.maximum(0.0, -duals).round(6).reshape(c, s)
     some = np.flatnonzero(weights.any(axis=1))
-    candidates = [_Weighted(intervals[some], weights[some])]
-    candidates += [_Weighted(intervals[[k]], weights[[k]]) for k in some.tolist() if len(some) > 1]
+    candidates = [_Weighted(cuts[some], weights[some])]
+    candidates += [_Weighted(cuts[[k]], weights[[k]]) for k in some.tolist() if len(some) > 1]
     rows, limits = _weighted_rows(jobs, chosen, candidates, on_server)
     violated = rows.sum(axis=1) > limits + 1e-6 * on_server.sum()
-    return [cut for cut, yes in zip(candidates, violated, strict=True) if yes]
+    return [one for one, yes in zip(candidates, violated, strict=True) if yes]
 
 
 def _fullest(jobs: Sequence[_Job], chosen: Sequence[Span], parts: _Parts) -> Ints:
-    """Return the intervals, I x 2, that hold most if every job has its earliest uploads."""
-    begins, ends = np.unique(parts.first), np.unique(parts.until)
-    intervals = np.array([(begin, end) for begin in begins.tolist() for end in ends.tolist() if end > begin])
+    """Return the cuts, C x 3, that hold most if every job has its earliest uploads."""
+    begins, ends = np.unique(parts.first).tolist(), np.unique(parts.until).tolist()
+    cuts = np.array([(begin, end, m) for begin in begins for end in ends if end > begin for m in SERVER_PARTS])
     early = _parts(jobs, chosen)
-    held = _measure(early.within(intervals), intervals, HALF) @ early.chunks
-    return intervals[np.argsort(-held, kind="stable")[:TOGETHER]]
+    held = early.counted(cuts) @ early.chunks
+    return cuts[np.argsort(-held, kind="stable")[:TOGETHER]]
 
 
 def _weighted_rows(
@@ -342,8 +354,7 @@ def _weighted_rows(
 ) -> tuple[Floats, Floats]:
     """Return the coefficients of weighted cuts, C x N, and their limits, C.
 
-    A choice counts as what its chunks hold of the intervals, times the weights, if they are dealt to the servers where
-    that is least.
+    A choice counts as what its chunks hold, times the weights, if they are dealt to the servers where that is least.
     """
     rows, limits = np.zeros((len(cuts), len(spans))), np.zeros(len(cuts))
     if not cuts:
@@ -351,9 +362,9 @@ def _weighted_rows(
     parts = _at_servers(jobs, spans, on_server)
     room = parts.chunks.reshape(len(spans), -1)
     chunks = np.array([[jobs[j].chunks] for j, _, _ in spans])
-    for c, (intervals, weights) in enumerate(cuts):
-        loads = _measure(parts.within(intervals), intervals, HALF).reshape(len(intervals), *room.shape)
-        cost = np.einsum("ins,is->ns", loads, weights)
+    for c, (some, weights) in enumerate(cuts):
+        loads = parts.counted(some).reshape(len(some), *room.shape)
+        cost = np.einsum("cns,cs->ns", loads, weights)
         order = np.argsort(cost, axis=1, kind="stable")
         dealt = np.minimum(np.cumsum(np.take_along_axis(room, order, 1), axis=1), chunks)
         rows[c] = (np.diff(dealt, axis=1, prepend=0) * np.take_along_axis(cost, order, 1)).sum(axis=1)

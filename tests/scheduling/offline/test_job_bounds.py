@@ -60,6 +60,14 @@ def test_jobs_whose_early_uploads_are_to_the_same_server_are_not_both_early() ->
     assert bound(crossed) == pytest.approx(110 + 110)
 
 
+def test_a_server_holds_no_more_short_chunks_than_its_time() -> None:
+    server = {"workers": [0], "pss": [0]}
+    job = {"r": 0, "D": 1, "p0": 100, "p1": 100, "delta": [10, 200], "delta_cloud": 230}
+    document = {"servers": [server, server], "cloud": True, "jobs": [job | {"id": i} for i in range(3)]}
+    # Three would take the server with early uploads until slot 310; each takes less than half of that time.
+    assert bound(document) == pytest.approx(110 + 210 + 300, rel=0.02)
+
+
 def test_without_a_cloud_there_is_no_such_bound() -> None:
     server = {"workers": [0], "pss": [0]}
     job = {"id": 0, "r": 0, "D": 1, "p0": 10, "p1": 10, "delta": [0], "delta_cloud": 8}
@@ -67,7 +75,7 @@ def test_without_a_cloud_there_is_no_such_bound() -> None:
         bound({"servers": [server], "cloud": False, "jobs": [job]})
 
 
-def test_a_shorter_step_gives_no_lower_bound() -> None:
+def test_a_shorter_step_does_not_lower_the_bound() -> None:
     work = draw_setting(Setting(jobs=100, servers=60, span=20), np.random.default_rng(1))
     coarse, fine = (least_jct(work.bids, work.inventory, step=step) for step in (16.0, 0.5))
     assert coarse < fine * (1 - 1e-3)
