@@ -25,7 +25,7 @@ class NumbersField(forms.CharField):
         try:
             return check_each(partial(self._number, f"{self.name}[{i}]", part) for i, part in enumerate(parts))
         except InvalidField as error:
-            raise forms.ValidationError([str(one) for one in (error, *error.also)]) from None
+            raise forms.ValidationError([str(one) for one in error.all_wrong]) from None
 
     def _number(self, where: str, part: str) -> float:
         try:
@@ -60,7 +60,7 @@ class PolicyForm(forms.Form):
 
     def refuse(self, error: InvalidField) -> None:
         """Show an error, and those beside it, each at the field that it names, or above all fields."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             name, _, _ = one.field.partition("[")
             self.add_error(name if name in self.fields else None, str(one))
 

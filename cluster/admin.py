@@ -49,7 +49,7 @@ class DocumentForm(forms.Form):
         try:
             self.imported = import_cluster(read_document(file.read()))
         except InvalidField as error:
-            raise forms.ValidationError([str(one) for one in (error, *error.also)]) from None
+            raise forms.ValidationError([str(one) for one in error.all_wrong]) from None
         except ChangeRefused as refusal:
             raise forms.ValidationError(refusal.problems) from None
         return file

@@ -84,7 +84,7 @@ def make_policy(name: str, parameters: Json) -> Policy:
     try:
         policy: Policy = kind(**{known[key].name: value for key, value in parameters.items() if key in known})
     except InvalidField as error:
-        wrong += [error, *error.also]
+        wrong += error.all_wrong
     refuse_all(wrong)
     return policy
 

@@ -193,7 +193,7 @@ def _refusals(read: Callable[..., object], http: Request, **place: Any) -> Itera
     try:
         read(http, **place)
     except InvalidField as error:
-        yield from ((one.field or "body", one.problem) for one in (error, *error.also))
+        yield from ((one.field or "body", one.problem) for one in error.all_wrong)
     except ValidationError as error:
         yield from ((row["field"] or "body", row["message"]) for row in rows_of(error.detail))
     except (APIException, Http404, ServiceError):

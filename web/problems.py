@@ -166,7 +166,7 @@ def _plain(code: int, detail: str) -> HttpResponse:
 def _translated(error: Exception) -> Exception:
     match error:
         case InvalidField():
-            return ValidationError({one.field or "body": [one.problem] for one in (error, *error.also)})
+            return ValidationError({one.field or "body": [one.problem] for one in error.all_wrong})
         case ServiceError():
             return _of_service(error)
         case DatabaseError() | InterfaceError() if words := _retry_words(error):

@@ -121,7 +121,7 @@ def invalid(detail: Any) -> InvalidField:
 
 def refused(error: InvalidField) -> ValidationError:
     """Return the framework's error with all fields of an error of the core, for a check within a schema."""
-    return ValidationError({one.field: [problem_of(one)] for one in (error, *error.also)})
+    return ValidationError({one.field: [problem_of(one)] for one in error.all_wrong})
 
 
 def rows_of(detail: Any) -> Iterator[dict[str, str]]:

@@ -52,7 +52,7 @@ class _Utility(Schema):
         try:
             utility_from_json(core_utility(attrs, slot_s))
         except InvalidField as error:
-            raise ValidationError(dict(self._named(one, slot_s) for one in (error, *error.also))) from None
+            raise ValidationError(dict(self._named(one, slot_s) for one in error.all_wrong)) from None
         return attrs
 
     def _named(self, error: InvalidField, slot_s: int) -> tuple[str, list[ErrorDetail]]:

@@ -266,7 +266,7 @@ def _resolve(terms: intake.Terms, owner: User, bodies: Sequence[Json], where: st
         try:
             resolved.append(read(body))
         except InvalidField as error:
-            wrong += [one.at((where.format(i) + one.field).rstrip(".")) for one in (error, *error.also)]
+            wrong += [one.at((where.format(i) + one.field).rstrip(".")) for one in error.all_wrong]
             if len(wrong) >= MOST_WRONG:
                 break
     refuse_all(wrong)

@@ -172,7 +172,7 @@ def _new(cluster: Cluster, user: User, body: Any) -> programs.NewProgram:
     try:
         return programs.NewProgram(**ProgramDefinitionIn.read(body))
     except InvalidField as error:
-        named = {re.split(r"[.\[]", one.field)[0] for one in (error, *error.also)}
+        named = {re.split(r"[.\[]", one.field)[0] for one in error.all_wrong}
         given = ProgramDefinitionIn(data={key: value for key, value in body.items() if key not in named}, partial=True)
         given.is_valid(raise_exception=True)
         if "working_directory" in named:

@@ -96,7 +96,7 @@ class PageForm(forms.Form):
 
     def blame(self, error: InvalidField) -> None:
         """Show each error at the field that it is about."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             name = one.field.removeprefix(self.within).partition(".")[0].partition("[")[0]
             if name in self.fields:
                 self.add_error(name, one.problem)

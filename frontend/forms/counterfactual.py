@@ -61,7 +61,7 @@ class CounterfactualForm(PageForm, PolicyForm):
 
     def blame(self, error: InvalidField) -> None:
         """Show each error beside the field that it names, or above all fields."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             self.refuse(one.at(one.field.removeprefix("parameters.")))
 
     def _policy(self, cleaned: dict[str, Any]) -> Any:

@@ -195,7 +195,7 @@ class ExperimentForm(PageForm):
             try:
                 found += [_written(line)] if line.strip() else []
             except InvalidField as error:
-                wrong += [str(one) for one in (error, *error.also)]
+                wrong += [str(one) for one in error.all_wrong]
         if wrong:
             raise forms.ValidationError(wrong)
         return found
@@ -257,7 +257,7 @@ class ExperimentForm(PageForm):
 
     def blame(self, error: InvalidField) -> None:
         """Show each error beside its field, or above all fields."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             name = one.field.removeprefix("workloads[0].").partition(".")[0].partition("[")[0]
             self.add_error(name if name in self.fields else None, str(one))
 
@@ -304,7 +304,7 @@ class TraceForm(PageForm):
 
     def blame(self, error: InvalidField) -> None:
         """Show each error beside the file that it is about."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             if one.field == "text":
                 self.add_error("file", one.problem)
             else:

@@ -280,7 +280,7 @@ class BidForm(PageForm):
 
     def blame(self, error: InvalidField) -> None:
         """Show each error that the market found at its field, in the unit of that field."""
-        for one in (error, *error.also):
+        for one in error.all_wrong:
             field, problem = one.field, _in_typed_unit(one)
             whole = field.partition("[")[0]
             name = "points" if whole == "utility.points" else FIELD_OF.get(whole, whole.partition(".")[0])

@@ -17,6 +17,11 @@ class InvalidField(SchedulingError):
         self.also: tuple[InvalidField, ...] = ()
         """Other wrong fields of the same input, where they were checked."""
 
+    @property
+    def all_wrong(self) -> "tuple[InvalidField, ...]":
+        """This error, and those of the other wrong fields."""
+        return (self, *self.also)
+
     def at(self, field: str) -> "InvalidField":
         """Return the same error under the name that the field has in the enclosing document."""
         return InvalidField(field, self.problem)
@@ -30,7 +35,7 @@ class InvalidField(SchedulingError):
 
 def in_words(error: Exception) -> str:
     """Return the message of an error; that of a wrong field with those of the other wrong fields, on the same line."""
-    return "; ".join(map(str, (error, *error.also))) if isinstance(error, InvalidField) else str(error)
+    return "; ".join(map(str, error.all_wrong)) if isinstance(error, InvalidField) else str(error)
 
 
 def refuse_all(wrong: Sequence[InvalidField]) -> None:

@@ -60,12 +60,12 @@ def check_object(field: str, value: object, *, required: Iterable[str], optional
 
 def check_each(checks: Iterable[Callable[[], T]]) -> list[T]:
     """Make all checks, then return their results; raises one InvalidField that names the wrong fields of all."""
-    found, wrong = [], []
+    found, wrong = list[T](), list[InvalidField]()
     for check in checks:
         try:
             found.append(check())
         except InvalidField as error:
-            wrong += [error, *error.also]
+            wrong += error.all_wrong
     refuse_all(wrong[:MOST_NAMED])
     return found
 

@@ -78,7 +78,7 @@ def policy_of(name: str, parameters: Json) -> Policy:
         return make_policy(name, parameters)
     except InvalidField as error:
         whole = error.field == "parameters"
-        refuse_all([one if whole else one.at(f"parameters.{one.field}") for one in (error, *error.also)])
+        refuse_all([one if whole else one.at(f"parameters.{one.field}") for one in error.all_wrong])
         raise
 
 
@@ -89,5 +89,5 @@ def wrong_parameters(name: object, parameters: object) -> dict[str, str]:
     try:
         policy_of(name, parameters)
     except InvalidField as error:
-        return {one.field: problem_of(one) for one in (error, *error.also)}
+        return {one.field: problem_of(one) for one in error.all_wrong}
     return {}

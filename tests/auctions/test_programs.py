@@ -44,7 +44,7 @@ def refused(cluster: Cluster, owner: User, program: Any) -> dict[str, str]:
     """Problems by field of a bid that names this program."""
     with pytest.raises(InvalidField) as error:
         submit_bid(cluster=cluster, owner=owner, body=body(program=program))
-    return {one.field: one.problem for one in (error.value, *error.value.also)}
+    return {one.field: one.problem for one in error.value.all_wrong}
 
 
 def test_it_is_refused_where_nobody_runs_jobs(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_each_wrong_number_of_points_is_named_up_to_fifty(
     utility = {"form": "piecewise_linear", "value": 1, "points": points}
     with pytest.raises(InvalidField) as error:
         submit_bid(cluster=market.cluster, owner=alice, body=body(utility=utility))
-    named = {one.field: one.problem for one in (error.value, *error.value.also)}
+    named = {one.field: one.problem for one in error.value.all_wrong}
     assert named == {f"utility.{field}": problem for field, problem in wrong.items()}
     assert not Bid.objects.exists()
 

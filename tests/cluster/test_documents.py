@@ -102,7 +102,7 @@ def test_all_that_is_wrong_is_named_and_nothing_is_stored() -> None:
     wrong["models"][0] |= {"chunks": 0, "worker_step_s": {"worker-2": "x", "worker-9": 1}}
     with pytest.raises(InvalidField) as caught:
         import_cluster(wrong)
-    assert [one.field for one in (caught.value, *caught.value.also)] == [
+    assert [one.field for one in caught.value.all_wrong] == [
         "title",
         "slot_seconds",
         "clock.kind",
@@ -124,4 +124,4 @@ def test_every_name_that_comes_twice_is_named() -> None:
         wrong["servers"][s]["name"] = wrong["servers"][0]["name"]
     with pytest.raises(InvalidField) as caught:
         import_cluster(wrong)
-    assert [one.field for one in (caught.value, *caught.value.also)] == ["servers[1].name", "servers[3].name"]
+    assert [one.field for one in caught.value.all_wrong] == ["servers[1].name", "servers[3].name"]

@@ -33,4 +33,4 @@ def test_a_record_without_the_choice_of_edge_or_cloud_was_made_under_jobmax() ->
 def test_every_wrong_and_unknown_parameter_is_named_at_once() -> None:
     with pytest.raises(InvalidField) as found:
         make_policy("dps", {"price": "free", "speed": 1.0, "near_share": "x"})
-    assert {one.field for one in (found.value, *found.value.also)} == {"price", "speed", "near_share"}
+    assert {one.field for one in found.value.all_wrong} == {"price", "speed", "near_share"}

@@ -148,7 +148,7 @@ def test_the_curve_of_every_form_is_its_worth_in_every_slot_to_the_last_bit(
 def test_an_error_names_the_first_fifty_points_that_are_out_of_order() -> None:
     with pytest.raises(InvalidField) as caught:
         utility_from_json({"type": "piecewise_linear", "value": 1, "points": [[9, 1]] * 1000})
-    named = [one.field for one in (caught.value, *caught.value.also)]
+    named = [one.field for one in caught.value.all_wrong]
     assert named == [f"utility.points[{i}][0]" for i in range(1, 51)]
 
 

@@ -21,7 +21,7 @@ def named(act: Callable[[], object]) -> list[str]:
     """Names of the fields that an error names."""
     with pytest.raises(InvalidField) as caught:
         act()
-    return [one.field for one in (caught.value, *caught.value.also)]
+    return [one.field for one in caught.value.all_wrong]
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_dps_has_the_papers_three_utilities_and_no_other() -> None:
     assert set(dps.UtilityForm) == set(forms)
     with pytest.raises(InvalidField) as refused:
         read_generator({"generator": "dps", "setting": {"jobs": 0, "utility": "cubic", "chunks": [9, 1]}}, "")
-    assert [str(one) for one in (refused.value, *refused.value.also)] == [
+    assert [str(one) for one in refused.value.all_wrong] == [
         "setting.jobs: expected 1 to 5,000, got 0",
         "setting.utility: expected one of sigmoid, linear, inverse, got 'cubic'",
         "setting.chunks: expected low <= high, got 9 and 1",

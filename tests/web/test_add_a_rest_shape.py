@@ -25,7 +25,7 @@ def test_the_shape_of_the_page_reads_and_writes(page: dict[str, Any]) -> None:
 def test_it_names_every_wrong_missing_and_unknown_field(page: dict[str, Any]) -> None:
     with pytest.raises(InvalidField) as refused:
         page["Shift"].read({"parts": [{"weekday": "sun", "hours": "8"}], "color": "red"})
-    named = {error.field for error in (refused.value, *refused.value.also)}
+    named = {error.field for error in refused.value.all_wrong}
     assert named == {"name", "color", "parts[0].weekday", "parts[0].hours"}
 
 

@@ -61,7 +61,7 @@ def wrong(body: object, shape: type[Schema] = _Whole) -> dict[str, str]:
     """The fields that are refused, with their messages."""
     with pytest.raises(InvalidField) as found:
         shape.read(body)
-    return {one.field: one.problem for one in (found.value, *found.value.also)}
+    return {one.field: one.problem for one in found.value.all_wrong}
 
 
 def test_a_body_is_read() -> None:
@@ -171,7 +171,7 @@ def test_of_very_many_wrong_entries_the_first_ones_are_named() -> None:
 
     with pytest.raises(InvalidField) as caught:
         Listed.read({"pairs": [[1, 2], *[[1, 10]] * 100_000]})
-    named = [one.field for one in (caught.value, *caught.value.also)]
+    named = [one.field for one in caught.value.all_wrong]
     assert named == [f"pairs[{i}][1]" for i in range(1, MOST_WRONG_ENTRIES + 1)]
 
 

@@ -28,7 +28,7 @@ def _read(text: str, *kinds: type[One], source: str, sha256: str) -> Trace[One]:
         lines = lines_of(text.removeprefix("\ufeff"))
         return read_trace(lines, *kinds, source=source, sha256=sha256, most_malformed=MOST_MALFORMED)
     except InvalidField as error:
-        refuse_all([InvalidField("text", str(one)) for one in (error, *error.also)])
+        refuse_all([InvalidField("text", str(one)) for one in error.all_wrong])
         raise
     except (UnknownFormat, TooManyMalformed) as error:
         raise InvalidField("text", str(error)) from None

@@ -136,7 +136,7 @@ def test_a_source_names_all_that_is_wrong_with_it() -> None:
     wrong: dict[str, Any] = {"slot_s": 0, "horizon": "x", "ring": 1, "reference": 3}
     with pytest.raises(InvalidField) as refused:
         TraceSource(**wrong)
-    assert [one.field for one in (refused.value, *refused.value.also)] == ["gpus", *wrong]
+    assert [one.field for one in refused.value.all_wrong] == ["gpus", *wrong]
 
 
 def test_choices_that_exclude_one_another_are_all_named(alice: User) -> None:
@@ -145,7 +145,7 @@ def test_choices_that_exclude_one_another_are_all_named(alice: User) -> None:
     row = {"trace": uploaded(alice).pk, "machines": listed, "cluster": "lab", "batch": 3, "gpus": 8, "apart": True}
     with pytest.raises(InvalidField) as refused:
         submitted(alice, matrix(workloads=[row]))
-    fields = [one.field for one in (refused.value, *refused.value.also)]
+    fields = [one.field for one in refused.value.all_wrong]
     assert fields == [f"workloads[0].{name}" for name in ("batch", "machines", "gpus", "apart")]
 
 
