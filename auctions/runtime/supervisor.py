@@ -62,6 +62,12 @@ class Link:
         self.beat()
         self.opening.send(True)
 
+    def is_open(self) -> bool:
+        """Return whether the web process has let the worker begin; True once. The end of that process does not count."""
+        with suppress(EOFError):
+            return self.opened.poll() and bool(self.opened.recv())
+        return False
+
     def beat(self) -> None:
         """Give a sign of life."""
         self.pulse.value = monotonic()
@@ -114,7 +120,7 @@ def run(serve: Callable[[Link], None], work: Callable[[Link], None]) -> None:
 def _supervise(web: ForkProcess, work: Callable[[Link], None], link: Link) -> ForkProcess | None:
     """Keep a worker running until the web process has ended; return the last one."""
     wait([web.sentinel, link.opened])
-    if not link.opened.poll() or web.exitcode is not None:
+    if not link.is_open() or web.exitcode is not None:
         return None
     while True:
         began = monotonic()

@@ -73,6 +73,14 @@ def test_without_an_open_link_there_is_no_worker(tmp_path: Path) -> None:
     assert run(tmp_path, serve="print('served', flush=True)", work="print('begun')") == (0, ["served", "the end"])
 
 
+def test_a_link_is_open_once_the_web_process_says_so_and_not_when_that_process_has_only_ended(link: Link) -> None:
+    assert not link.is_open()
+    link.open()
+    assert link.is_open()
+    link.opening.close()
+    assert not link.is_open()
+
+
 def test_a_worker_that_dies_is_followed_by_another_which_gets_what_the_first_one_did_not_read(
     tmp_path: Path,
 ) -> None:
