@@ -483,12 +483,13 @@ LOGGING = {
         "ids": {"()": "web.logs.Ids"},
         "briefly": {"()": "cluster.database.busy.Briefly"},
         "beat_briefly": {"()": "config.logs.BeatBriefly"},
+        "refused_briefly": {"()": "web.logs.RefusedBriefly"},
     },
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["briefly", "beat_briefly", "ids"],
+            "filters": ["briefly", "beat_briefly", "refused_briefly", "ids"],
         }
     },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},

@@ -51,6 +51,26 @@ class Ids(logging.Filter):
         return True
 
 
+class RefusedBriefly(logging.Filter):
+    """Log in one line, as a warning without a traceback, that a request was refused as suspicious: anybody can send it.
+
+    Django has one logger for each kind of such a request.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record."""
+        if record.name.startswith("django.security.") and record.exc_info:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.msg, record.args = "%s", (words_of_suspicious(record.exc_info[1]),)
+            record.exc_info, record.exc_text = None, None
+        return True
+
+
+def words_of_suspicious(error: BaseException | None) -> str:
+    """Return why Django found a request suspicious, with the name that the setting of hosts has here."""
+    return str(error).replace("ALLOWED_HOSTS", "SHADOWPRICE_HOSTS")
+
+
 class Lines(logging.Formatter):
     """Write a record for people; what clients have sent, such as the path of a request, forges no other record.
 

@@ -6,7 +6,7 @@ import sys
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import DisallowedHost, RequestDataTooBig, SuspiciousOperation
 from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
@@ -23,6 +23,7 @@ from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
 from web.errors import BodyTooLarge, ServiceError
+from web.logs import words_of_suspicious
 from web.schema import rows_of
 
 CONTENT_TYPE = "application/problem+json"
@@ -90,8 +91,13 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """A problem document below /api/, a page elsewhere."""
-    return _plain(400, "The request was refused.") if _is_api(request) else bad_request(request, exception)
+    """A problem document below /api/, a page elsewhere; both say if the host that was asked for is not known."""
+    if not isinstance(exception, DisallowedHost):
+        return _plain(400, "The request was refused.") if _is_api(request) else bad_request(request, exception)
+    words = words_of_suspicious(exception)
+    if _is_api(request):
+        return _plain(400, words)
+    return HttpResponse(loader.get_template("400.html").render({"detail": words}), status=400)
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:

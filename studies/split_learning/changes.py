@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -46,6 +46,7 @@ def changed(instance: Instance, changes: Json) -> Instance:
     for n, row in enumerate(changes.get("times", [])):
         draft.set_times(f"times[{n}]", row)
     out, gone = (_indices(key, changes, names) for key, names in (("drop", draft.clients), ("gone", draft.helpers)))
+    draft.gone |= gone
     joining = changes.get("join", [])
     draft.make_room(len(joining))
     for n, row in enumerate(joining):
@@ -122,6 +123,8 @@ class _Draft:
     helpers: _Names
     times: dict[str, Ints]
     demand: list[int]
+    gone: set[int] = field(default_factory=set)
+    """Helpers with which a client that joins need have no times."""
 
     @classmethod
     def of(cls, instance: Instance) -> "_Draft":
@@ -162,12 +165,13 @@ class _Draft:
             self.times[kind][:, len(self.clients.known)] = columns[kind]
         self.clients.add(name)
 
-    def _columns(self, field: str, by_helper: Mapping[str, Json]) -> dict[str, Ints]:
-        """Return the times of a new client with each helper."""
-        absent = [InvalidField(f"{field}.{name}", "missing") for name in self.helpers.known if name not in by_helper]
+    def _columns(self, where: str, by_helper: Mapping[str, Json]) -> dict[str, Ints]:
+        """Return the times of a new client with each helper; 0 with one that is gone, if none are given."""
+        needed = [name for i, name in enumerate(self.helpers.known) if i not in self.gone]
+        absent = [InvalidField(f"{where}.{name}", "missing") for name in needed if name not in by_helper]
         refuse_all(absent[:MOST_NAMED])
-        check_each(partial(self.helpers.index, f"{field}.{name[:60]}", name) for name in by_helper)
-        rows = [by_helper[name] for name in self.helpers.known]
+        check_each(partial(self.helpers.index, f"{where}.{name[:60]}", name) for name in by_helper)
+        rows = [by_helper.get(name, dict.fromkeys(TIMES, 0)) for name in self.helpers.known]
         return {kind: np.array([row[kind] for row in rows], dtype=np.int64) for kind in TIMES}
 
     def part(self, rows: list[int], columns: list[int]) -> Instance:

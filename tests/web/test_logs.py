@@ -147,3 +147,26 @@ def test_ids_end_with_their_block_and_with_the_next_task(lines: io.StringIO) -> 
     logs.begin(task_id="second")
     logging.getLogger("here").info("two")
     assert [(row["task_id"], "bid" in row) for row in rows(lines)] == [("first", False), ("second", False)]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/livez", "text/html"), ("/markets/", "text/html"), ("/api/v1/clusters", "application/problem")]
+)
+def test_a_request_for_an_unknown_host_is_refused_with_the_setting_that_names_hosts(
+    path: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = Client().get(path, headers={"Host": "market.example"})
+    assert (answer.status_code, answer["Content-Type"].startswith(kind)) == (400, True)
+    assert "SHADOWPRICE_HOSTS" in answer.content.decode()
+    (record,) = caplog.records
+    assert logs.RefusedBriefly().filter(record)
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert "ALLOWED_HOSTS" not in record.getMessage()
+    assert "market.example" in record.getMessage()
+
+
+def test_other_records_keep_their_traceback() -> None:
+    error = ValueError("wrong")
+    record = logging.LogRecord("django.request", logging.ERROR, __file__, 1, "%s", ("x",), (ValueError, error, None))
+    assert logs.RefusedBriefly().filter(record)
+    assert (record.levelname, record.exc_info) == ("ERROR", (ValueError, error, None))

@@ -12,6 +12,8 @@ from web.fields import ByName, Quantity, Rows, Text
 from web.schema import Schema, refused
 
 LARGEST_FACTOR: Final = 1000
+NEW_TIMES: Final = "New times of clients, slots. If two rows name the same time, the later row counts."
+OWN_TIMES: Final = "Its times with each helper that is not gone, by the helper's name."
 
 
 class TimesIn(Schema):
@@ -35,10 +37,10 @@ class JoinedTimesIn(Schema):
 
 
 class JoinIn(Schema):
-    name = Text(LONGEST_NAME, help_text="A name that no client has.")
+    name = Text(LONGEST_NAME, line=True, help_text="A name that no client has.")
     like = Text(required=False, help_text="A client whose times and demand are copied. Or give demand_gb and times.")
     demand_gb = gigabytes_in("Memory that it takes on its helper, GB.")
-    times = ByName(JoinedTimesIn(), required=False, help_text="Its times with each helper, by the helper's name.")
+    times = ByName(JoinedTimesIn(), required=False, help_text=OWN_TIMES)
 
     def validate(self, attrs: Json) -> Json:
         """Check that there is either `like`, or both `demand_gb` and `times`."""
@@ -59,7 +61,7 @@ class ChangesIn(Schema):
     gone = Rows(Text(), required=False, help_text="Names of helpers that are gone.")
     slower = _factors("Factor by client: multiplies release, gap and tail, rounded up to whole slots.")
     slower_helpers = _factors("Factor by helper: multiplies forward and backward passes, rounded up to whole slots.")
-    times = Rows(TimesIn(), most=MOST_PAIRS, required=False, help_text="New times of clients, slots.")
+    times = Rows(TimesIn(), most=MOST_PAIRS, required=False, help_text=NEW_TIMES)
     join = Rows(JoinIn(), most=MOST_CLIENTS, required=False, help_text="Clients that join.")
 
     def validate(self, attrs: Json) -> Json:

@@ -1,16 +1,17 @@
 """The instance of a plan in REST: the format of instance files."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
+from collections.abc import Sequence
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from scheduling.model.errors import InvalidField
-from scheduling.model.validation import shown
+from scheduling.model.errors import InvalidField, refuse_all
+from scheduling.model.validation import MOST_NAMED, shown
 from scheduling.split_learning.document import LARGEST_GB, LONGEST_NAME, read_split_learning
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS, Instance
-from web.fields import ByName, Integer, Quantity, Rows, Text
+from web.fields import ByName, Integer, Quantity, Rows, Text, wrong_line
 from web.schema import Schema, refused
 
 MOST_PAIRS: Final = 100_000
@@ -33,7 +34,7 @@ def gigabytes_in(text: str) -> Quantity:
 
 def name_in(kind: str) -> Text:
     """Return the field for the optional name of a helper or client."""
-    return Text(LONGEST_NAME, required=False, help_text=f"{kind}-1 and so on if not given.")
+    return Text(LONGEST_NAME, required=False, line=True, help_text=f"{kind}-1 and so on if not given.")
 
 
 def slot_ms_in(high: int, otherwise: str) -> Integer:
@@ -61,6 +62,12 @@ def check_pairs(helpers: int, clients: int, field: str) -> None:
     """Raise InvalidField that names `field` if there are more than MOST_PAIRS helpers x clients."""
     if helpers * clients > MOST_PAIRS:
         raise InvalidField(field, f"expected helpers x clients of at most {MOST_PAIRS}, got {helpers} x {clients}")
+
+
+def check_names(field: str, names: Sequence[str]) -> None:
+    """Raise InvalidField if names are no lines, as pages and CSV show them; instances stored earlier may have such."""
+    wrong = ((n, wrong_line(name)) for n, name in enumerate(names))
+    refuse_all([InvalidField(f"{field}[{n}].name", problem) for n, problem in wrong if problem][:MOST_NAMED])
 
 
 @extend_schema_field(_TABLE)
@@ -104,6 +111,9 @@ class InstanceIn(Schema):
         """Return the instance."""
         try:
             check_size(data)
-            return read_split_learning(data)
+            instance = read_split_learning(data)
+            check_names("helpers", instance.helpers)
+            check_names("clients", instance.clients)
+            return instance
         except InvalidField as error:
             raise refused(error) from None

@@ -110,6 +110,8 @@ WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("instance", "helpers"), [], "instance.helpers", "expected 1 to"),
     (("instance", "release", 1, 2), -3, "instance.release[1][2]", "helper laptop, client tablet"),
     (("instance", "tail", 0, 1), 10**12, "instance.tail[0][1]", "helper vm, client camera"),
+    (("instance", "helpers", 1, "name"), "lap\ttop", "instance.helpers[1].name", "without control characters"),
+    (("instance", "clients", 0, "name"), "pho\u202ene", "instance.clients[0].name", "without control characters"),
     (("instance", "clients", 2, "demand_gb"), 9, "instance.clients[2].demand_gb", "tablet"),
     (("instance", "helpers", 0, "memory_gb"), 1, "instance.clients", "together"),
     (("instance", "helpers", 1, "name"), "vm", "instance.helpers", "more than once"),

@@ -152,6 +152,24 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
     assert new.demand.tolist() == [2 * 10**9, 2 * 10**9, 1_500_000_000]
 
 
+def test_of_two_rows_for_the_same_time_the_later_one_counts() -> None:
+    rows = [{"client": "phone", "tail": 9}, {"client": "phone", "helper": "vm", "tail": 7}]
+    assert changed_by(INSTANCE, {"times": rows}).tail[:, 0].tolist() == [7, 9]
+    assert changed_by(INSTANCE, {"times": rows[::-1]}).tail[:, 0].tolist() == [9, 9]
+
+
+def test_a_client_that_joins_needs_no_times_with_a_helper_that_is_gone() -> None:
+    join = {"name": "drone", "demand_gb": 1, "times": {"vm": MINE}}
+    new = changed_by(INSTANCE, {"gone": ["laptop"], "drop": ["camera"], "join": [join]})
+    assert (new.helpers, new.clients) == (("vm",), ("phone", "tablet", "drone"))
+    assert new.tail[0, 2] == MINE["tail"]
+    # A copy has the times of its original.
+    like = {"name": "drone", "like": "phone"}
+    assert changed_by(INSTANCE, {"gone": ["laptop"], "drop": ["camera"], "join": [like]}).tail.tolist() == [
+        [*INSTANCE.tail[0, [0, 2]].tolist(), INSTANCE.tail[0, 0]]
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
@@ -171,6 +189,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
         ({"times": [{"client": "phone", "helper": "vm"}]}, "changes.times[0]", "at least one of release, forward, gap"),
         ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "expected a name that no client has"),
         ({"join": [{"name": "", "like": "camera"}]}, "changes.join[0].name", "characters"),
+        ({"join": [{"name": "a\nb", "like": "camera"}]}, "changes.join[0].name", "without control characters"),
         ({"join": [{"name": "x"}]}, "changes.join[0]", "either like"),
         ({"join": [{"name": "x", "like": "phone", "demand_gb": 1}]}, "changes.join[0]", "either like"),
         (
