@@ -1,7 +1,8 @@
 """Common parts of the forms of pages: descriptions for screen readers, and errors found when a request is read."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django import forms
@@ -17,6 +18,14 @@ from web.fields import wrong_line
 Stored = TypeVar("Stored")
 
 
+@dataclass(frozen=True)
+class GoesWith:
+    """The values of a choice with which a field is shown, without spaces in them."""
+
+    choice: str
+    values: Sequence[str]
+
+
 class DescribedField(BoundField):
     """A field whose input names the elements of `_field.html` that describe it: its help text and its errors."""
 
@@ -24,6 +33,12 @@ class DescribedField(BoundField):
     def aria_describedby(self) -> str:
         """Ids of elements; that of the errors is always there, since a live quote fills it in."""
         return " ".join(f"{kind}-{self.html_name}" for kind in (["help"] if self.help_text else []) + ["error"])
+
+    @property
+    def goes_with(self) -> GoesWith | None:
+        """The choice that shows or hides the field; None if it is always shown."""
+        found: GoesWith | None = getattr(self.form, "goes_with", {}).get(self.name)
+        return found
 
     def build_widget_attrs(self, attrs: dict[str, Any], widget: Any = None) -> dict[str, Any]:
         """Return the attributes of the input; browsers do not fill it in, unless the field says with what."""
@@ -90,6 +105,9 @@ class PageForm(forms.Form):
     """A form of a page."""
 
     bound_field_class = DescribedField
+
+    goes_with: Mapping[str, GoesWith] = {}
+    """Choices that show or hide other fields, by the names of these. Without scripts all are shown."""
 
     within = ""
     """Prefix of field names in errors, if a request has the form's fields inside another one."""

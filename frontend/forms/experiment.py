@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from accounts.rights import visible_clusters
 from auctions.policy_form import PolicyForm
 from cluster.traces.formats import formats_of
-from frontend.forms.base import DescribedField, LineField, PageForm, TextFileField
+from frontend.forms.base import DescribedField, GoesWith, LineField, PageForm, TextFileField
 from scheduling.model.errors import InvalidField
 from scheduling.model.json_text import read_json
 from scheduling.model.parameters import read_pairs
@@ -39,6 +39,8 @@ READY_MADE: Final[Json] = {
 CHOSEN: Final = ("dps", "fifo", "srtf", "tiresias")
 """Policies that are ticked to begin with: they run on servers of any kind."""
 OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference", "batch")
+FIELDS_OF_TRACES: Final = (*OF_TRACES, *FILES, "cluster")
+FIELDS_OF_GENERATORS: Final = ("setting",)
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,13 @@ class ExperimentForm(PageForm):
     def __init__(self, *args: Any, traces: "QuerySet[Trace]", viewer: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._traces = traces
-        self._choose("workload", [
-            *((f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"),
-            *((name, f"Drawn: {one.title}") for name, one in GENERATORS.items()),
-        ])  # fmt: skip
+        read = [(f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"]
+        drawn = [(name, f"Drawn: {one.title}") for name, one in GENERATORS.items()]
+        self._choose("workload", [*read, *drawn])
+        self.goes_with = {
+            **dict.fromkeys(FIELDS_OF_TRACES, GoesWith("workload", [value for value, _ in read])),
+            **dict.fromkeys(FIELDS_OF_GENERATORS, GoesWith("workload", [value for value, _ in drawn])),
+        }
         self._choose("cluster", [("", "none"), *visible_clusters(viewer).values_list("name", "title")])
         for name, kinds in FILES.items():
             others = traces.filter(format__in=formats_of(*kinds))
@@ -234,7 +239,7 @@ class ExperimentForm(PageForm):
         """Return the fields that are filled in though they are of traces and jobs are drawn, or the other way round."""
         if "workload" not in data:
             return []
-        names = (*OF_TRACES, *FILES, "cluster") if data["workload"] in GENERATORS else ("setting",)
+        names = FIELDS_OF_TRACES if data["workload"] in GENERATORS else FIELDS_OF_GENERATORS
         given = (name for name in names if data.get(name) not in (None, False, "", {}))
         return [name for name in given if not self._is_filled_in(name)]
 

@@ -14,7 +14,7 @@ from auctions.domain.standing_rule import longest_stand
 from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile
 from execution.programs import open_names
-from frontend.forms.base import ArgumentsField, PageForm
+from frontend.forms.base import ArgumentsField, GoesWith, PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
@@ -52,6 +52,14 @@ PROGRAM_NAMES: Final = ("program", "arguments", "steps", "continues")
 """Fields of the program that runs."""
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
 """Fields that state how the value falls with time."""
+SHOWN_WITH: Final = {
+    "deadline_h": GoesWith("form", ("step",)),
+    "zero_at_h": GoesWith("form", ("linear", "inverse")),
+    "midpoint_h": GoesWith("form", ("sigmoid",)),
+    "steepness_per_h": GoesWith("form", ("sigmoid",)),
+    "points": GoesWith("form", ("piecewise_linear",)),
+    "reduce_step_s": GoesWith("architecture", ("ring",)),
+}
 UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
 """Seconds in the unit of each field of a utility."""
 FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s", "_h") for key in UNITS} | {
@@ -74,6 +82,7 @@ TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {
 class BidForm(PageForm):
     """The fields of a bid; the market checks them."""
 
+    goes_with = SHOWN_WITH
     label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="Your own name for this bid.")
     model = forms.ChoiceField(required=False, help_text="Sets gradient size, data and step times.")
     epochs = forms.IntegerField(min_value=1, initial=10, help_text="Number of passes over all data.")

@@ -8,6 +8,7 @@ import pytest
 import requests
 from django.conf import settings
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
 
 from tests.draws import some
 from tests.e2e import pictures
@@ -152,7 +153,7 @@ def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> Non
     assert not window.one("[data-field=reduce_step_s]").is_displayed()
     window.driver.execute_script(
         "const choice = document.getElementById('id_architecture'); choice.value = 'ring';"
-        "choice.dispatchEvent(new Event('input', {bubbles: true}));"
+        "for (const kind of ['input', 'change']) choice.dispatchEvent(new Event(kind, {bubbles: true}));"
         "document.querySelector('#bid-form details').open = true"
     )
     window.fill("weight", "0")
@@ -259,6 +260,23 @@ def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(
     assert "Minibatches" in window.text("#quote")
     assert window.one("[data-field=chunks]").is_displayed()
     assert "missing" in window.text("#error-chunks")
+    assert window.complaints() == []
+
+
+def test_an_experiment_shows_and_sends_only_the_fields_of_its_workload(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open("/experiments/new/")
+    choice = window.one("#id_workload")
+    values = [one.get_attribute("value") for one in choice.find_elements(By.TAG_NAME, "option")]
+    read = next(value for value in values if value.startswith("trace-"))
+    sent = "[...new FormData(document.querySelector('form.panel')).keys()]"
+    for value in (read, "dps", read):
+        choice.find_element(By.CSS_SELECTOR, f'option[value="{value}"]').click()
+        of_trace = value == read
+        assert window.one("[data-field=slot_s]").is_displayed() == of_trace
+        assert window.one("[data-field=setting]").is_displayed() != of_trace
+        assert ("slot_s" in window.js(sent), "setting" in window.js(sent)) == (of_trace, not of_trace)
+        assert window.one("[data-field=seeds]").is_displayed()
     assert window.complaints() == []
 
 

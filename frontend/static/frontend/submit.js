@@ -2,19 +2,7 @@
 addEventListener("DOMContentLoaded", () => {
   const form = document.getElementById("bid-form"), answer = document.getElementById("quote");
   const plot = document.getElementById("value-plot");
-  const NEEDS = {
-    deadline_h: ["form", ["step"]], zero_at_h: ["form", ["linear", "inverse"]], midpoint_h: ["form", ["sigmoid"]],
-    steepness_per_h: ["form", ["sigmoid"]], points: ["form", ["piecewise_linear"]], reduce_step_s: ["architecture", ["ring"]],
-  };
   let timer = 0, turn = 0;
-
-  function showFields() {
-    // A form only has the fields its market asks for.
-    for (const [name, [control, values]] of Object.entries(NEEDS)) {
-      const field = form.querySelector(`[data-field="${name}"]`);
-      if (field) field.hidden = !values.includes(form.elements[control].value);
-    }
-  }
 
   function showErrors(errors) {
     for (const place of form.querySelectorAll(".error")) {
@@ -66,7 +54,6 @@ addEventListener("DOMContentLoaded", () => {
     form.elements.value.focus();
     ask();
   });
-  form.addEventListener("input", () => { showFields(); clearTimeout(timer); timer = setTimeout(ask, 300); });
-  showFields();
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 300); });
   ask();
 });
