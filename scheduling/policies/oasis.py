@@ -12,7 +12,7 @@ from scheduling.best_response.dual_bound import AtPrices, elastic_terms
 from scheduling.best_response.elastic.kernel import ElasticKernel
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.types import Floats, Ints
@@ -101,22 +101,22 @@ class Oasis(LearnedPricePolicy):
     def check(self, inventory: Inventory) -> None:
         """Check that workers and PSs are on separate servers (Section III-A) and that there is a bound for each
         resource."""
+        wrong = []
         both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
         if both.any():
             shared = inventory.resources[int(np.flatnonzero(both)[0])]
-            raise InvalidField(
-                "resources", f"expected workers and PSs apart, with their own resources, got {shared}, which both use"
-            )
+            problem = f"expected workers and PSs apart, with their own resources, got {shared}, which both use"
+            wrong.append(InvalidField("resources", problem))
         # A worker on the server of its PS needs no network. This model ignores that case and would promise too little.
         both = _hosts(inventory, inventory.worker_demand) & _hosts(inventory, inventory.ps_demand)
         if both.any():
             shared = inventory.servers[int(np.flatnonzero(both)[0])]
-            raise InvalidField(
-                "servers",
-                f"expected workers and PSs apart, on their own servers, got {shared}, which has room for both",
-            )
+            problem = f"expected workers and PSs apart, on their own servers, got {shared}, which has room for both"
+            wrong.append(InvalidField("servers", problem))
         if self.log_low and len(self.log_low) != len(inventory.resources):
-            raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
+            problem = f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}"
+            wrong.append(InvalidField("log_low", problem))
+        refuse_all(wrong)
 
 
 def _hosts(inventory: Inventory, demands: Ints) -> NDArray[np.bool_]:

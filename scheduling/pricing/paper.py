@@ -13,7 +13,7 @@ import numpy as np
 from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats
 from scheduling.model.utility import Sigmoid, Utility
@@ -114,9 +114,14 @@ def etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], i
     """
     etas: dict[int, float] = {}
     both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.parameter_servers))
-    for name, given, machines in both:
-        if len(given) != len(machines):
-            raise InvalidField(name, f"expected {len(machines)} numbers, one for each type, got {len(given)}")
+    refuse_all(
+        [
+            InvalidField(name, f"expected {len(machines)} numbers, one for each type, got {len(given)}")
+            for name, given, machines in both
+            if len(given) != len(machines)
+        ]
+    )
+    for _, given, machines in both:
         for eta, machine in zip(given, machines, strict=True):
             etas[_own_resource(machine, etas)] = eta
     return [etas.get(r, 1.0) for r in range(len(inventory.resources))]

@@ -126,6 +126,9 @@ def test_it_refuses_servers_on_which_workers_and_parameter_servers_meet() -> Non
         Oasis().check(sharing)
     with pytest.raises(InvalidField, match="expected 2 numbers"):
         Oasis(price="paper", log_low=(0.0,), log_high=(0.0,)).check(INVENTORY)
+    with pytest.raises(InvalidField) as refused:
+        Oasis(price="paper", log_low=(0.0,), log_high=(0.0,)).check(replace(sharing, capacity=together.capacity))
+    assert [one.field for one in refused.value.all_wrong] == ["resources", "servers", "log_low"]
 
 
 def test_the_printed_bounds_are_those_of_the_paper_in_shares_of_the_cluster() -> None:

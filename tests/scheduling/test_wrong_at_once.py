@@ -14,6 +14,7 @@ from scheduling.model.inventory import MachineType
 from scheduling.model.parameters import read_pairs
 from scheduling.model.types import Json
 from scheduling.model.utility import utility_from_json
+from scheduling.pricing.paper import etas_by_resource
 from scheduling.registry import make_policy
 
 
@@ -87,3 +88,7 @@ def test_pairs_of_a_command_line() -> None:
 )
 def test_parameters_that_do_not_fit_one_another(policy: str, parameters: Json, fields: list[str]) -> None:
     assert named(lambda: make_policy(policy, parameters)) == fields
+
+
+def test_the_etas_of_both_kinds_of_machines() -> None:
+    assert named(lambda: etas_by_resource((1.0, 2.0), (), INVENTORY)) == ["eta_worker", "eta_ps"]
