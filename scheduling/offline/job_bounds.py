@@ -115,9 +115,9 @@ def least_jct(bids: Sequence[Bid], inventory: Inventory, *, step: float = 1 / 16
     half, and more as all of it, and so on): W workers hold no more than W of them. Where all of that holds, the chosen
     jobs are dealt to servers: a chunk has one server in all intervals, and uploads that are early for one job are late
     for another. If they do not fit, the dual variables of this linear program are the weights of another cut.
-    Completions are known up to a span of time; spans that are chosen are halved until none is longer than a step. What
-    such an integer program saves at most is subtracted from the times in the cloud. No limit is a time, so the bound is
-    the same on every machine.
+    Completions are known up to a span of time; spans that are chosen are halved until none is longer than a step (than
+    four of them while fractions of jobs may be chosen). What such an integer program saves at most is subtracted from
+    the times in the cloud. No limit is a time, so the bound is the same on every machine.
 
     Parameters
     ----------
