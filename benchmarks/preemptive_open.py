@@ -35,11 +35,11 @@ def table(settings: list[int], seeds: range, *, migrating: bool) -> Iterator[str
         times = np.array(rows)
         every.append(times)
         cells = " ".join(
-            f"{mean:{max(8, len(name))}.2f}" for name, mean in zip(names, times.mean(axis=0)[1:], strict=True)
+            f"{mean:{max(8, len(name))}.3f}" for name, mean in zip(names, times.mean(axis=0)[1:], strict=True)
         )
         setting = SETTINGS[i]
         where = f"{setting.jobs:>4} {setting.servers:>7} {setting.span:>4}"
-        yield f"{where} {times[:, 0].mean():7.2f} {cells}  {closed(times)}"
+        yield f"{where} {times[:, 0].mean():7.3f} {cells}  {closed(times)}"
     if len(every) > 1:
         yield f"all of these: {closed(np.mean(every, axis=0))} closed"
 
