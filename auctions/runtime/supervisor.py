@@ -63,7 +63,7 @@ class Link:
         self.opening.send(True)
 
     def is_open(self) -> bool:
-        """Return whether the web process has let the worker begin; True once. The end of that process does not count."""
+        """Return, once, whether the web process has let the worker begin. Its end does not count."""
         with suppress(EOFError):
             return self.opened.poll() and bool(self.opened.recv())
         return False
