@@ -124,7 +124,7 @@ class _Draft:
     times: dict[str, Ints]
     demand: list[int]
     gone: set[int] = field(default_factory=set)
-    """Helpers with which a client that joins need have no times."""
+    """Helpers that are gone: a client that joins needs no times with them."""
 
     @classmethod
     def of(cls, instance: Instance) -> "_Draft":

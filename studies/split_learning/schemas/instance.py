@@ -1,7 +1,6 @@
 """The instance of a plan in REST: the format of instance files."""
 
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
-from collections.abc import Sequence
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
@@ -64,10 +63,11 @@ def check_pairs(helpers: int, clients: int, field: str) -> None:
         raise InvalidField(field, f"expected helpers x clients of at most {MOST_PAIRS}, got {helpers} x {clients}")
 
 
-def check_names(field: str, names: Sequence[str]) -> None:
+def check_names(instance: Instance) -> None:
     """Raise InvalidField if names are no lines, as pages and CSV show them; instances stored earlier may have such."""
-    wrong = ((n, wrong_line(name)) for n, name in enumerate(names))
-    refuse_all([InvalidField(f"{field}[{n}].name", problem) for n, problem in wrong if problem][:MOST_NAMED])
+    names = (("helpers", instance.helpers), ("clients", instance.clients))
+    found = [(f"{field}[{n}].name", wrong_line(name)) for field, some in names for n, name in enumerate(some)]
+    refuse_all([InvalidField(field, problem) for field, problem in found if problem][:MOST_NAMED])
 
 
 @extend_schema_field(_TABLE)
@@ -112,8 +112,7 @@ class InstanceIn(Schema):
         try:
             check_size(data)
             instance = read_split_learning(data)
-            check_names("helpers", instance.helpers)
-            check_names("clients", instance.clients)
+            check_names(instance)
             return instance
         except InvalidField as error:
             raise refused(error) from None

@@ -132,6 +132,12 @@ def test_what_is_wrong_is_named(api: APIClient, path: tuple[Any, ...], value: An
     assert not Plan.objects.exists()
 
 
+def test_all_names_that_are_no_lines_are_named(api: APIClient) -> None:
+    body = tiny()
+    body["instance"]["helpers"][0]["name"], body["instance"]["clients"][1]["name"] = "v\nm", "came\x7fra"
+    assert list(refused(api.post(URL, body, format="json"))) == ["instance.helpers[0].name", "instance.clients[1].name"]
+
+
 def test_an_instance_or_a_scenario_is_needed_and_not_both(api: APIClient) -> None:
     scenario = PLANS["Measured devices, drawn from a seed"]["scenario"]
     assert set(refused(api.post(URL, {"method": "exact"}, format="json"))) == {"instance"}
