@@ -11,7 +11,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
 from django.views.decorators.csrf import csrf_exempt
-from django.views.defaults import bad_request, page_not_found, permission_denied, server_error
+from django.views.defaults import page_not_found, permission_denied, server_error
 from rest_framework import status
 from rest_framework.exceptions import APIException, PermissionDenied, ValidationError
 from rest_framework.response import Response
@@ -92,12 +92,8 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """A problem document below /api/, a page elsewhere; both say if the host that was asked for is not known."""
-    if not isinstance(exception, DisallowedHost):
-        return _plain(400, "The request was refused.") if _is_api(request) else bad_request(request, exception)
-    words = words_of_suspicious(exception)
-    if _is_api(request):
-        return _plain(400, words)
-    return HttpResponse(loader.get_template("400.html").render({"detail": words}), status=400)
+    known = not isinstance(exception, DisallowedHost)
+    return _explained(request, 400, "The request was refused." if known else words_of_suspicious(exception))
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
@@ -151,14 +147,17 @@ def _retry_words(error: BaseException) -> str:
 
 
 def _refusal(request: HttpRequest, code: int, detail: str, *, wait_s: int) -> HttpResponse:
-    if _is_api(request):
-        response = _plain(code, detail)
-    else:
-        response = HttpResponse(loader.get_template(f"{code}.html").render({"detail": detail}), status=code)
+    response = _explained(request, code, detail)
     response.headers["Retry-After"] = str(wait_s)
     # Otherwise the answer to a request that no middleware has seen would be sent in chunks.
     response.headers["Content-Length"] = str(len(response.content))
     return response
+
+
+def _explained(request: HttpRequest, code: int, detail: str) -> HttpResponse:
+    if _is_api(request):
+        return _plain(code, detail)
+    return HttpResponse(loader.get_template(f"{code}.html").render({"detail": detail}), status=code)
 
 
 def _is_api(request: HttpRequest) -> bool:

@@ -52,14 +52,6 @@ PROGRAM_NAMES: Final = ("program", "arguments", "steps", "continues")
 """Fields of the program that runs."""
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
 """Fields that state how the value falls with time."""
-SHOWN_WITH: Final = {
-    "deadline_h": GoesWith("form", ("step",)),
-    "zero_at_h": GoesWith("form", ("linear", "inverse")),
-    "midpoint_h": GoesWith("form", ("sigmoid",)),
-    "steepness_per_h": GoesWith("form", ("sigmoid",)),
-    "points": GoesWith("form", ("piecewise_linear",)),
-    "reduce_step_s": GoesWith("architecture", ("ring",)),
-}
 UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
 """Seconds in the unit of each field of a utility."""
 FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s", "_h") for key in UNITS} | {
@@ -72,6 +64,12 @@ FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s
     "program.continues": "continues",
 }
 """The form's field for each field of a body with another name."""
+SHOWN_WITH: Final = {
+    FIELD_OF.get(f"utility.{key}", key): GoesWith(
+        "form", [form for form, shape in UTILITIES.items() if key in shape().get_fields()]
+    )
+    for key in (*UNITS, "points")
+} | {"reduce_step_s": GoesWith("architecture", ["ring"])}
 TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {
     "start_after_s": HOUR_S,
     "standing_until_s": HOUR_S,
