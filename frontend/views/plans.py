@@ -26,6 +26,7 @@ from frontend.views.responses import (
     unless_tagged,
     version_response,
 )
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.background import states
 from studies.background.models import JobState
@@ -34,7 +35,8 @@ from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.measured_networks import CLIENTS, HELPERS
 from studies.split_learning.plans import comparisons, readings
-from studies.split_learning.plans.noise import KINDS
+from studies.split_learning.plans.noise import KINDS, Draws, noise_of
+from studies.split_learning.plans.readings import NothingYet
 from studies.split_learning.plans.submission import (
     compare_methods,
     compare_slot_lengths,
@@ -173,11 +175,14 @@ def _changes_table(plan: Plan) -> Table:
 
 
 def _noise_table(plan: Plan, query: charts.Query) -> Table:
-    """Every draw; 404 while there is nothing to draw from, or for an address that asks for nonsense."""
-    found, problem = charts.drawn(plan, query)
-    if found is None:
-        raise Http404(problem)
-    return plan_noise.table([draw.planned, *(getattr(draw, kind) for kind in KINDS)] for draw in found.draws)
+    """Return every draw, none while there is nothing to draw from; 404 for an address that asks for nonsense."""
+    try:
+        draws = noise_of(plan, Draws.of_query(plan, query)).draws
+    except NothingYet:
+        draws = ()
+    except InvalidField as error:
+        raise Http404(str(error)) from None
+    return plan_noise.table([draw.planned, *(getattr(draw, kind) for kind in KINDS)] for draw in draws)
 
 
 TABLES: Final[Mapping[str, Callable[[Plan, charts.Query], Table]]] = {

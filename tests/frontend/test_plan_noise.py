@@ -48,13 +48,17 @@ def test_before_there_is_a_plan_nothing_is_drawn_and_said_so(plan: Plan, as_alic
     drawn = as_alice.get(f"/plans/{plan.pk}/noise.json").json()
     assert (drawn["data"], drawn["note"]) == ([], "There is no plan to be disturbed yet.")
     assert as_alice.get(f"/plans/{plan.pk}/noise").text.strip() == ""
-    assert as_alice.get(f"/plans/{plan.pk}/noise.csv").status_code == 404
+    # The page links to the file before there is a plan, too.
+    assert f'href="/plans/{plan.pk}/noise.csv"' in as_alice.get(f"/plans/{plan.pk}/").text
+    (header,) = as_alice.get(f"/plans/{plan.pk}/noise.csv").text.splitlines()
+    assert header.startswith("draw,planned_slots")
 
 
 def test_an_address_that_asks_for_nonsense_is_answered_in_words(done: Plan, as_alice: Client) -> None:
     asked = {"spread": "<b>"}
     assert "<b>" not in as_alice.get(f"/plans/{done.pk}/", asked).text
     assert "expected a number" in as_alice.get(f"/plans/{done.pk}/noise.json", asked).json()["note"]
+    assert as_alice.get(f"/plans/{done.pk}/noise.csv", asked).status_code == 404
 
 
 def test_it_is_the_owners_and_the_operators_alone(
