@@ -26,20 +26,20 @@ def checked_url(url: str, field: str = "url") -> str:
     Raises
     ------
     InvalidField
-        If it is no `https` address without user, password and fragment, or its host is a number that webhooks do not
-        reach, or a name of this machine. `http` is for allowed networks only. Another name is looked up when a message
-        is sent.
+        If it is no `https` address without user, password and fragment, or has port 0, or its host is a number that
+        webhooks do not reach, or a name of this machine. `http` is for allowed networks only. Another name is looked up
+        when a message is sent.
     """
     schemes = ("https", "http") if settings.WEBHOOK_NETWORKS else ("https",)
     expected = f"expected an address such as https://example.org/hook, got {shown(url)}"
     try:
         parts = urlsplit(url)
-        host, _port = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError:
         raise InvalidField(field, expected) from None
     is_plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
     has_scheme = url.startswith(tuple(f"{one}://" for one in schemes))  # in small letters, as senders read it
-    if not is_plain or not has_scheme or not host or "@" in parts.netloc or "#" in url:
+    if not is_plain or not has_scheme or not host or port == 0 or "@" in parts.netloc or "#" in url:
         raise InvalidField(field, expected)
     stated, is_encrypted = _stated(host), url.startswith("https:")
     if stated and not any(may_connect(address, is_encrypted=is_encrypted) for address in stated):

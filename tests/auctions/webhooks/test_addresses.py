@@ -42,7 +42,7 @@ def test_an_operator_allows_networks(settings: LazySettings) -> None:
 @pytest.mark.parametrize(
     "url",
     ["", "example.org", "ftp://example.org/", "http://example.org/", "https://", "https://user:pass@example.org/",
-     "https://example.org/#part", "https://example.org:port/", "https://exa mple.org/", "https://example.org\\@evil.org/",
+     "https://example.org/#part", "https://example.org:port/", "https://example.org:0/", "https://exa mple.org/", "https://example.org\\@evil.org/",
      "https://exämple.org/", "https://[::1/", "javascript:alert(1)", "HTTPS://example.org/"],
 )  # fmt: skip
 def test_an_address_that_is_none_is_refused(url: str) -> None:
