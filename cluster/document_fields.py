@@ -19,6 +19,7 @@ from cluster.models import (
     LARGEST_SECONDS,
     LARGEST_SPEED,
     NAME,
+    NAME_IN_WORDS,
     YEARS,
     ClockKind,
     MachineRole,
@@ -233,9 +234,7 @@ def _name(field: str, value: object) -> str:
     try:
         NAME(name)
     except ValidationError:
-        raise InvalidField(
-            field, f"expected letters, digits, dots, dashes and underscores, got {shown(value)}"
-        ) from None
+        raise InvalidField(field, f"expected {NAME_IN_WORDS}, got {shown(value)}") from None
     return name
 
 

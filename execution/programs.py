@@ -19,13 +19,14 @@ from accounts.rights import operates
 from auctions.domain.errors import QuotaReached, WrongState
 from auctions.models import Market
 from cluster import clock
-from cluster.models import NAME, Cluster
+from cluster.models import NAME, NAME_IN_WORDS, Cluster
 from execution import archives, records
 from execution.archives import BadArchive
 from execution.models import OVER, Execution, Program, Training, environment, texts
 from execution.places import archive_file
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 
 MOST_OPEN: Final = 20
 """Open programs of one user on one cluster at most."""
@@ -179,12 +180,13 @@ def wrong_fields(cluster: Cluster, user: User, new: NewProgram) -> list[InvalidF
     wrong = [
         (name, message)
         for name, value, check in (
-            ("name", new.name, NAME),
             ("arguments", list(new.arguments), texts),
             ("environment", dict(new.environment), environment),
         )
         for message in _messages(check, value)
     ]
+    if _messages(NAME, new.name):
+        wrong.append(("name", f"expected {NAME_IN_WORDS}, got {shown(new.name)}"))
     if sum(len(name) + len(value) for name, value in new.environment.items()) > LONGEST_ENVIRONMENT:
         wrong.append(("environment", f"expected at most {LONGEST_ENVIRONMENT:,} characters in all, got more"))
     if is_taken(cluster, owner, new.name):

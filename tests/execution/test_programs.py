@@ -173,6 +173,9 @@ def test_all_wrong_fields_of_a_program_are_named_at_once(people: dict[str, APICl
     refused = {"name": "two words", "arguments": [""], "environment": {"A=B": "1"}, "working_directory": "/srv"}
     found = wrong(people["alice"].post(PROGRAMS, {**sent(data=b"x"), **refused}, format="json"))
     assert set(found) == {"name", "arguments", "environment", "archive", "working_directory"}
+    assert found["name"] == (
+        "expected letters, digits, dots, dashes and underscores, first a letter or a digit, got 'two words'"
+    )
     assert found["archive"] == "expected a tar.gz or zip archive, got other bytes"
     mixed = {"name": "two words", "arguments": 7, "environment": {"A": 1, "B": "1"}, "working_directory": "/srv"}
     found = wrong(people["alice"].post(PROGRAMS, {**sent(data=b"x"), **mixed}, format="json"))
