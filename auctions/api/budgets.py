@@ -154,7 +154,10 @@ class OneBudget(ApiView):
         operation_id="budgets_set",
     )
     def put(self, request: Request, team: str) -> Response:
-        """For operators. A first budget holds at once; a change of the credits from the next period on."""
+        """For operators. A first budget holds at once; a change of the credits holds from the next period on.
+
+        If no bid of the team was decided and nothing was granted in the period under way, the change holds at once.
+        """
         body, found = BudgetIn.read(request.data), _operated(request, team)
         budgets.set_budget(found, period=BudgetKind(body["period"]), amount=millionths(body["credits"]))
         return _budget(found)

@@ -14,9 +14,9 @@ from cluster import changes, clock
 
 
 def set_budget(team: Team, *, period: BudgetKind, amount: int) -> Budget:
-    """Limit a team to this amount a period, millionths of a credit. It holds for periods that begin later.
+    """Limit a team to this amount a period, millionths of a credit. It holds for periods that are stored later.
 
-    A period that is not stored yet begins with the next decision or grant, so a first budget holds at once.
+    A period is stored with its first decision or grant, so a first budget holds at once, as a change does until then.
     """
     with transaction.atomic():
         Team.objects.select_for_update(no_key=True).get(pk=team.pk)  # a first budget has no row that could be locked

@@ -292,6 +292,16 @@ def test_credits_that_were_not_spent_can_be_taken_back_and_no_others(team: Team,
     assert sums(team)["left"] == 0.0
 
 
+@pytest.mark.usefixtures("moment")
+def test_a_change_holds_for_the_period_under_way_until_its_first_decision_or_grant(team: Team, olga: User) -> None:
+    limit(team, 0.0)
+    limit(team, 5.0)
+    assert sums(team)["left"] == 5.0
+    budgets.grant(team, MILLION, by=olga)
+    limit(team, 9.0)
+    assert sums(team)["left"] == 6.0
+
+
 def test_a_period_has_at_most_the_largest_number_of_credits(team: Team, olga: User) -> None:
     limit(team, MOST_CREDITS - 1.0)
     with pytest.raises(NotGranted, match="at most 1,000,000,000"):
