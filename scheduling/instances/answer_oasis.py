@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.instances.families import Options, decide_in_order
 from scheduling.instances.oasis import OasisInstance, read_oasis
 from scheduling.model.decision import Decision
@@ -54,7 +55,15 @@ def _policy(options: Options, instance: OasisInstance) -> Oasis:
     if options.policy not in (None, Oasis.name):
         raise InvalidField("--policy", f"expected a policy for OASiS instances, got {options.policy}")
     bare = Oasis(price=options.price or "paper", model=options.model or "worker")
-    if bare.price != "paper":
+    if bare.price != "paper" or (instance.given is None and not _worth_something(instance)):
         return bare
     bounds = instance.bounds()
     return replace(bare, log_low=bounds.log_low, log_high=bounds.log_high)
+
+
+def _worth_something(instance: OasisInstance) -> bool:
+    """Whether some job can be complete with a value above 0; if not, all are rejected, whatever the prices are."""
+    return any(
+        bid.utility.at(1) > 0 and any(type_pairs(bid, instance.inventory, slots=instance.T + 1 - bid.arrival))
+        for bid in instance.bids
+    )

@@ -84,6 +84,7 @@ class OasisInstance:
                 start=1,
                 end=self.T + 1,
                 units=[1 / unit for unit in self.units],
+                for_workers=[r < len(self.units) // 2 for r in range(len(self.units))],
                 u_arg=self.u_arg,
                 l_arg=self.l_arg,
             )
@@ -259,9 +260,9 @@ def _a_slot_later(utility: Utility, slots: int) -> Utility:
     """Return the utility of completion - arrival, from that of (last active slot - arrival), a slot earlier."""
     if isinstance(utility, Constant):
         return utility
-    if isinstance(utility, Sigmoid):
+    if isinstance(utility, Sigmoid) and utility.g3 + 1 <= LARGEST_INTEGER:
         return Sigmoid(utility.g1, utility.g2, utility.g3 + 1)
-    if isinstance(utility, Step):
+    if isinstance(utility, Step) and utility.deadline + 1 <= LARGEST_INTEGER:
         return Step(utility.v, utility.deadline + 1)
     return Table((utility.at(0), *utility.curve(slots + 1).tolist()))
 

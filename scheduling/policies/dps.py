@@ -107,8 +107,10 @@ class Dps(LearnedPricePolicy):
         peak = np.zeros(len(inventory.resources))
         for bid in bids:
             np.maximum(peak, self.density(bid, inventory, horizon=end - bid.arrival), out=peak)
+        # Only the largest value for a single unit-slot reaches the limit of the parameters, which it passes by 1.
+        etas = np.minimum(peak + 1.0, LARGEST_MONEY)
         by_type = [
-            tuple(float(peak[machine.demand.index(max(machine.demand))]) + 1.0 for machine in machines)
+            tuple(float(etas[machine.demand.index(max(machine.demand))]) for machine in machines)
             for machines in (inventory.workers, inventory.parameter_servers)
         ]
         return by_type[0], by_type[1]

@@ -163,6 +163,7 @@ def paper_bounds(
     start: int,
     end: int,
     units: Sequence[float] | None = None,
+    for_workers: Sequence[bool] | None = None,
     u_arg: str = "slots",
     l_arg: str = "horizon",
 ) -> Bounds:
@@ -179,6 +180,8 @@ def paper_bounds(
     units
         Weight of one unit of each resource in the sums over resources, R numbers. None: 1 / total capacity, so that L
         does not depend on whether memory is counted in GB or MB.
+    for_workers
+        Whether each resource is one of the worker servers, R flags. None: those that a worker type demands are.
     u_arg, l_arg
         Readings of the paper, `U_ARGS` and `L_ARGS`.
 
@@ -223,8 +226,8 @@ def paper_bounds(
     for_a_unit = soon[:, np.newaxis] - np.log(np.where(demand > 0, demand, 1.0))
     high = np.where(demand > 0, for_a_unit, -np.inf).max(axis=0, initial=-np.inf)
     low = np.zeros(len(total))
-    for_workers = np.array(used_by_workers(inventory))
-    for mine in (for_workers, ~for_workers):
+    workers = np.array(used_by_workers(inventory) if for_workers is None else for_workers, dtype=np.bool_)
+    for mine in (workers, ~workers):
         volume = slots * (demand[:, mine] @ weights[mine])
         everything = (end - start) * float((total * weights)[mine].sum())
         low[mine] = _log_low(late, volume, everything) + np.log(np.where(weights > 0, weights, 1.0)[mine])
@@ -232,7 +235,7 @@ def paper_bounds(
 
 
 def used_by_workers(inventory: Inventory) -> tuple[bool, ...]:
-    """Whether each resource belongs to the worker servers: some worker type demands it."""
+    """Whether some worker type demands each resource, R flags."""
     return tuple(bool(asked) for asked in inventory.worker_demand.max(axis=0, initial=0))
 
 
@@ -243,7 +246,8 @@ def _log_low(late: Floats, volume: Floats, everything: float) -> float:
         raise InvalidField(
             "prices", "expected a job with a value above 0 at the horizon, to derive prices from, got none"
         )
-    share = min(1.0, float(volume[counts].min()) / everything)
+    # Servers of which none has any capacity limit eta to no value, so only the limit of 1 is left.
+    share = min(1.0, float(volume[counts].min()) / everything) if everything else 1.0
     return float((late[counts] - np.log(volume[counts])).min()) + math.log(share) - math.log(4.0)
 
 

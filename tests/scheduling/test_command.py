@@ -263,3 +263,10 @@ def test_one_line_names_every_wrong_number_of_a_list(tmp_path: Path, capsys: pyt
         "jobs[0].utility.v: expected 0 to 1,000,000,000,000, got -1;"
         " jobs[0].utility.deadline: expected a finite number, got 'x'\n"
     )
+
+
+def test_the_largest_value_for_a_single_slot_gives_etas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = spoilt(["jobs", 0, "utility", "v"], 10**12)
+    del document["prices"]
+    assert main(["decide", write(tmp_path, json.dumps(document))]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"][0]["accept"]

@@ -17,7 +17,7 @@ from scheduling.instances.families import decide_in_order
 from scheduling.instances.fields import parse_document
 from scheduling.instances.oasis import read_oasis
 from scheduling.model.errors import InvalidField
-from scheduling.model.utility import Constant, Inverse, Sigmoid, Step
+from scheduling.model.utility import Constant, Inverse, Sigmoid, Step, utility_from_json
 from scheduling.policies.oasis import Oasis
 from tests.scheduling.cases import oasis_cases, own_case
 
@@ -193,12 +193,65 @@ def test_options_of_other_families_are_refused(option: list[str], capsys: pytest
     assert option[0] in capsys.readouterr().err
 
 
-def test_a_file_without_prices_or_worth_says_that_none_can_be_derived(
+def decided(document: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    file = tmp_path / "instance.json"
+    file.write_text(json.dumps(document, default=str))
+    assert main(["decide", str(file)]) == 0
+    jobs: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["jobs"]
+    return jobs
+
+
+def test_a_file_without_prices_or_worth_at_the_horizon_says_that_none_can_be_derived(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worthless = with_("prices", DROP)
-    worthless["jobs"][0]["utility"] = {"type": "constant", "v": 0}
+    worthless["jobs"][0]["utility"] = {"type": "step", "v": 5, "deadline": 1}
     file = tmp_path / "worthless.json"
     file.write_text(json.dumps(worthless, default=str))
     assert main(["decide", str(file)]) == 2
     assert "prices" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("jobs.0.utility", {"type": "constant", "v": 0}),
+        ("jobs.0.ps_bw_mbps", 999),
+        ("jobs.0.tau", 4),
+        ("worker_servers", [[0, 0]]),
+        ("ps_servers", [[0, 0], [0, 0]]),
+    ],
+)
+def test_jobs_that_no_price_admits_need_no_prices(
+    path: str, value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = with_(path, value)
+    del document["prices"]
+    assert [job["accept"] for job in decided(document, tmp_path, capsys)] == [False]
+
+
+def test_a_file_without_jobs_is_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = with_("prices", DROP)
+    document["jobs"] = []
+    assert decided(document, tmp_path, capsys) == []
+
+
+def test_prices_of_a_files_own_jobs_count_what_no_worker_demands_with_the_worker_servers() -> None:
+    document = with_("jobs.0.worker", [1, 0])
+    del document["prices"]
+    bounds = read_oasis(document).bounds()
+    # (25), (26): 2 worker-slots of a worker of 1 unit and a PS of 1, for 10; 1/eta is the share of 3 slots' capacity.
+    assert bounds.log_low[0] == pytest.approx(math.log(10 / 2 / 4 * 2 / (3 * (4 + 0.5 + 2 + 3))))
+    assert bounds.log_low[2] == pytest.approx(math.log(10 / 2 / 4 * 2 / (3 * (3 + 3))))
+    idle = {"initial_worker_usage": [[[0, 0], [0, 0]]] * 3}
+    assert read_oasis(document | idle).bounds().log_low == pytest.approx(bounds.log_low)
+
+
+@pytest.mark.parametrize(
+    "utility",
+    [{"type": "step", "v": 5, "deadline": 10**9}, {"type": "sigmoid", "g1": 5, "g2": 1e-9, "g3": 10**9}],
+)
+def test_the_latest_time_that_a_utility_may_state_is_read(utility: dict[str, Any]) -> None:
+    moved = read_oasis(with_("jobs.0.utility", utility)).bids[0].utility
+    original = utility_from_json(utility)
+    assert [moved.at(d + 1) for d in range(4)] == [original.at(d) for d in range(4)]
