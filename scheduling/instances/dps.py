@@ -1,30 +1,46 @@
 """Instance files: a small cluster and its jobs in order of arrival, as test cases and notebooks write them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from scheduling.book.ledger import Ledger
 from scheduling.instances.fields import (
     MB_TO_MBIT,
+    MOST_CHUNKS,
     MOST_SLOTS,
     check_cells,
+    check_flag,
     check_fractions,
     check_id,
     check_integers,
-    check_new_id,
     check_positive,
+    check_some,
+    early_arrivals,
     inner_document,
+    read_utility,
+    repeated_ids,
 )
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField, OverCapacity
+from scheduling.model.errors import InvalidField, OverCapacity, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
-from scheduling.model.utility import utility_from_json
-from scheduling.model.validation import check_fraction, check_integer, check_list, check_number, check_object, shown
+from scheduling.model.validation import (
+    MOST_NAMED,
+    check_each,
+    check_fraction,
+    check_integer,
+    check_list,
+    check_named,
+    check_number,
+    check_object,
+    shown,
+)
 
 _CONVENTIONS = {
     "slot_convention": ("window", ("half_open", "inclusive")),
@@ -62,102 +78,106 @@ class DpsInstance:
 def read_instance(document: object) -> DpsInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
     root = check_object("", inner_document(document), required=_REQUIRED, optional=_OPTIONAL)
-    slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
-    slot_seconds = check_positive("slot_seconds", root["slot_seconds"])
-    inventory = _read_inventory(root)
+    parts: list[Callable[[], Any]] = [
+        partial(check_integer, "T", root["T"], low=1, high=MOST_SLOTS),
+        partial(check_positive, "slot_seconds", root["slot_seconds"]),
+        partial(_read_inventory, root),
+        partial(check_list, "jobs", root["jobs"]),
+        partial(_read_conventions, root),
+    ]
+    slots, slot_seconds, inventory, jobs, conventions = check_each(parts)
     check_cells(slots, inventory)
-    jobs = check_list("jobs", root["jobs"])
-    ids: list[int | str] = []
-    bids: list[Bid] = []
-    for i, job in enumerate(jobs):
-        bid, name = _read_job(f"jobs[{i}]", job, inventory, slot_seconds, slots)
-        check_new_id(f"jobs[{i}].id", name, ids)
-        if bids and bid.arrival < bids[-1].arrival:
-            raise InvalidField(
-                f"jobs[{i}].arrival",
-                f"expected at least {bids[-1].arrival}, the arrival of the job before, got {bid.arrival}",
-            )
-        bids.append(bid)
-        ids.append(name)
+    parts = [partial(_read_job, f"jobs[{i}]", job, inventory, slot_seconds, slots) for i, job in enumerate(jobs)]
+    parts += [partial(_read_etas, root, inventory), partial(_read_usage, root, inventory, slots)]
+    *read, etas, busy = check_each(parts)
+    bids, ids = tuple(bid for bid, _ in read), tuple(name for _, name in read)
+    refuse_all([*repeated_ids(ids), *early_arrivals([bid.arrival for bid in bids])][:MOST_NAMED])
     instance = DpsInstance(
         T=slots,
         inventory=inventory,
-        bids=tuple(bids),
-        ids=tuple(ids),
-        etas=_read_etas(root, inventory),
-        conventions=_read_conventions(root),
-        busy=tuple(_read_usage(root, inventory, slots)),
+        bids=bids,
+        ids=ids,
+        etas=etas,
+        conventions=conventions,
+        busy=busy,
     )
     _check_usage(instance)
     return instance
 
 
 def _read_inventory(root: Json) -> Inventory:
-    kinds = ("worker_types", "ps_types")
-    rows = {kind: check_list(kind, root[kind]) for kind in kinds}
-    for kind in kinds:
-        if not rows[kind]:
-            raise InvalidField(kind, "expected at least one type, got none")
-    count = sum(len(types) for types in rows.values())
-    machines: dict[str, tuple[MachineType, ...]] = {}
-    position = 0
-    for kind in kinds:
-        types = []
-        for i, row in enumerate(rows[kind]):
-            where = f"{kind}[{i}]"
-            bandwidth = check_positive(f"{where}.bw_mbps", check_object(where, row, required=("bw_mbps",))["bw_mbps"])
-            demand = tuple(int(r == position) for r in range(count))
-            types.append(MachineType(name=f"{kind[0]}{i}", demand=demand, bandwidth_mbps=bandwidth))
-            position += 1
-        machines[kind] = tuple(types)
-    servers = check_list("servers", root["servers"])
-    if not servers:
-        raise InvalidField("servers", "expected at least one server, got none")
-    capacity, cloud = [], []
-    for s, row in enumerate(servers):
-        where = f"servers[{s}]"
-        server = check_object(where, row, required=("workers", "pss"), optional=("cloud",))
-        counts = check_integers(f"{where}.workers", server["workers"], len(rows["worker_types"]))
-        capacity.append(counts + check_integers(f"{where}.pss", server["pss"], len(rows["ps_types"])))
-        cloud.append(server.get("cloud", False))
-        if not isinstance(cloud[-1], bool):
-            raise InvalidField(f"{where}.cloud", f"expected true or false, got {shown(cloud[-1])}")
-    return Inventory(
-        resources=tuple(machine.name for kind in kinds for machine in machines[kind]),
-        servers=tuple(str(s) for s in range(len(servers))),
-        cloud=tuple(cloud),
-        capacity=np.array(capacity, dtype=np.int64),
-        workers=machines["worker_types"],
-        parameter_servers=machines["ps_types"],
+    kinds = {"worker_types": "type", "ps_types": "type", "servers": "server"}
+    rows = check_named({key: partial(check_some, key, root[key], word) for key, word in kinds.items()})
+    workers, pss = len(rows["worker_types"]), len(rows["ps_types"])
+    places = [(key, i, row) for key in ("worker_types", "ps_types") for i, row in enumerate(rows[key])]
+    parts: list[Callable[[], Any]] = [partial(_read_bandwidth, f"{key}[{i}]", row) for key, i, row in places]
+    parts += [partial(_read_server, f"servers[{s}]", row, workers, pss) for s, row in enumerate(rows["servers"])]
+    read = check_each(parts)
+    machines = tuple(
+        MachineType(f"{key[0]}{i}", tuple(int(r == own) for r in range(len(places))), read[own])
+        for own, (key, i, _) in enumerate(places)
     )
+    capacity, cloud = zip(*read[len(places) :], strict=True)
+    return Inventory(
+        resources=tuple(machine.name for machine in machines),
+        servers=tuple(str(s) for s in range(len(capacity))),
+        cloud=cloud,
+        capacity=np.array(capacity, dtype=np.int64),
+        workers=machines[:workers],
+        parameter_servers=machines[workers:],
+    )
+
+
+def _read_bandwidth(where: str, row: object) -> Fraction:
+    return check_positive(f"{where}.bw_mbps", check_object(where, row, required=("bw_mbps",))["bw_mbps"])
+
+
+def _read_server(where: str, row: object, workers: int, pss: int) -> tuple[list[int], bool]:
+    """Machines of each worker type and each PS type, and whether the server is a cloud."""
+    server = check_object(where, row, required=("workers", "pss"), optional=("cloud",))
+    parts: list[Callable[[], Any]] = [
+        partial(check_integers, f"{where}.workers", server["workers"], workers),
+        partial(check_integers, f"{where}.pss", server["pss"], pss),
+        partial(check_flag, f"{where}.cloud", server.get("cloud", False)),
+    ]
+    for_workers, for_pss, cloud = check_each(parts)
+    return for_workers + for_pss, cloud
 
 
 def _read_job(
     where: str, row: object, inventory: Inventory, slot_seconds: Fraction, slots: int
 ) -> tuple[Bid, int | str]:
     job = check_object(where, row, required=_JOB)
-    name = check_id(f"{where}.id", job["id"])
-    gradients = check_fraction(f"{where}.grad_mb", job["grad_mb"])
+    parts: dict[str, Callable[[str, Any], Any]] = {
+        "id": check_id,
+        "arrival": partial(check_integer, low=1, high=slots),
+        "epochs": partial(check_integer, low=1),
+        "chunks": partial(check_integer, low=1, high=MOST_CHUNKS),
+        "minibatches": partial(check_integer, low=1),
+        "worker_time": partial(check_fractions, length=len(inventory.workers)),
+        "ps_time": partial(check_fractions, length=len(inventory.parameter_servers)),
+        "grad_mb": check_fraction,
+        "delay": partial(check_integers, length=len(inventory.servers)),
+        "utility": read_utility,
+    }
+    read = check_named({key: partial(check, f"{where}.{key}", job[key]) for key, check in parts.items()})
     # Gradients are pushed and parameters pulled: twice the size (DPS, eq. 1).
     transfer = tuple(
-        2 * MB_TO_MBIT * gradients / machine.bandwidth_mbps / slot_seconds for machine in inventory.workers
+        2 * MB_TO_MBIT * read["grad_mb"] / machine.bandwidth_mbps / slot_seconds for machine in inventory.workers
     )
-    counts = {key: check_integer(f"{where}.{key}", job[key], low=1) for key in ("epochs", "chunks", "minibatches")}
-    # More workers than machines exist are never placed, so this bound changes no result and limits memory.
-    check_integer(f"{where}.chunks", counts["chunks"], low=1, high=100_000)
     bid = Bid(
-        id=str(name),
-        arrival=check_integer(f"{where}.arrival", job["arrival"], low=1, high=slots),
-        epochs=counts["epochs"],
-        chunks=counts["chunks"],
-        minibatches=counts["minibatches"],
-        worker_time=check_fractions(f"{where}.worker_time", job["worker_time"], len(inventory.workers)),
-        ps_time=check_fractions(f"{where}.ps_time", job["ps_time"], len(inventory.parameter_servers)),
+        id=str(read["id"]),
+        arrival=read["arrival"],
+        epochs=read["epochs"],
+        chunks=read["chunks"],
+        minibatches=read["minibatches"],
+        worker_time=read["worker_time"],
+        ps_time=read["ps_time"],
         transfer_time=transfer,
-        delay=tuple(check_integers(f"{where}.delay", job["delay"], len(inventory.servers))),
-        utility=utility_from_json(job["utility"], f"{where}.utility"),
+        delay=tuple(read["delay"]),
+        utility=read["utility"],
     )
-    return bid, name
+    return bid, read["id"]
 
 
 def _read_etas(root: Json, inventory: Inventory) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
@@ -167,9 +187,11 @@ def _read_etas(root: Json, inventory: Inventory) -> tuple[tuple[float, ...], tup
 
     def read(key: str, length: int) -> tuple[float, ...]:
         etas = check_list(f"prices.{key}", row[key], length=length)
-        return tuple(check_number(f"prices.{key}[{i}]", eta, low=1.0) for i, eta in enumerate(etas))
+        return tuple(check_each(partial(check_number, f"prices.{key}[{i}]", x, low=1.0) for i, x in enumerate(etas)))
 
-    return read("eta_w", len(inventory.workers)), read("eta_p", len(inventory.parameter_servers))
+    both = (("eta_w", len(inventory.workers)), ("eta_p", len(inventory.parameter_servers)))
+    workers, pss = check_each(partial(read, key, length) for key, length in both)
+    return workers, pss
 
 
 def _read_conventions(root: Json) -> Json:
@@ -189,7 +211,11 @@ def _read_conventions(root: Json) -> Json:
     return conventions
 
 
-def _read_usage(root: Json, inventory: Inventory, slots: int) -> Iterator[Placement]:
+def _read_usage(root: Json, inventory: Inventory, slots: int) -> tuple[Placement, ...]:
+    return tuple(_placements(root, inventory, slots))
+
+
+def _placements(root: Json, inventory: Inventory, slots: int) -> Iterator[Placement]:
     kinds = (
         ("initial_worker_usage", Role.WORKER, inventory.workers),
         ("initial_ps_usage", Role.PS, inventory.parameter_servers),

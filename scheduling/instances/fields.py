@@ -1,17 +1,22 @@
 """Checks of fields that several families of instance files have, and the document itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.json_text import read_json
+from scheduling.model.types import Json
+from scheduling.model.utility import Utility, utility_from_json
 from scheduling.model.validation import check_each, check_fraction, check_integer, check_list, shown
 
 MB_TO_MBIT = 8
 MOST_SLOTS = 10_000
+MOST_CHUNKS = 100_000
+"""More workers than machines exist are never placed, so this bound changes no result and limits memory."""
 MOST_CELLS = 20_000_000
 """Slots x servers x resources a file may ask for: what a laptop's memory holds a few times over."""
 
@@ -27,6 +32,26 @@ def parse_document(text: str) -> object:
 def inner_document(document: object) -> object:
     """Return the instance of a document, which may be under `instance`."""
     return document["instance"] if isinstance(document, dict) and "instance" in document else document
+
+
+def check_some(where: str, rows: object, word: str) -> list[object]:
+    """Check a list that is not empty; `word` names one entry."""
+    found = check_list(where, rows)
+    if not found:
+        raise InvalidField(where, f"expected at least one {word}, got none")
+    return found
+
+
+def check_flag(where: str, value: object) -> bool:
+    """Check a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidField(where, f"expected true or false, got {shown(value)}")
+    return value
+
+
+def read_utility(where: str, document: Json) -> Utility:
+    """Read the utility of a job."""
+    return utility_from_json(document, where)
 
 
 def check_integers(where: str, row: object, length: int) -> list[int]:
@@ -56,10 +81,21 @@ def check_id(where: str, value: object) -> int | str:
     return value
 
 
-def check_new_id(where: str, name: int | str, known: Iterable[int | str]) -> None:
-    """Check that no earlier job has this id."""
-    if str(name) in {str(other) for other in known}:
-        raise InvalidField(where, f"expected a unique id, got {shown(name)} again")
+def repeated_ids(names: Sequence[int | str]) -> Iterator[InvalidField]:
+    """Yield an error for the id of each job that an earlier job has."""
+    known = set[str]()
+    for i, name in enumerate(names):
+        if str(name) in known:
+            yield InvalidField(f"jobs[{i}].id", f"expected a unique id, got {shown(name)} again")
+        known.add(str(name))
+
+
+def early_arrivals(arrivals: Sequence[int]) -> Iterator[InvalidField]:
+    """Yield an error for each arrival before that of the job before."""
+    for i, (before, arrival) in enumerate(pairwise(arrivals), start=1):
+        if arrival < before:
+            problem = f"expected at least {before}, the arrival of the job before, got {arrival}"
+            yield InvalidField(f"jobs[{i}].arrival", problem)
 
 
 def check_cells(slots: int, inventory: Inventory) -> None:

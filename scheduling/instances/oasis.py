@@ -1,34 +1,43 @@
 """Instance files of OASiS: worker servers, PS servers, and jobs that each bring a worker and a PS of their own."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from scheduling.book.ledger import Ledger
 from scheduling.instances.fields import (
     MB_TO_MBIT,
+    MOST_CHUNKS,
     MOST_SLOTS,
     check_cells,
     check_fractions,
     check_id,
-    check_new_id,
     check_positive,
+    check_some,
+    early_arrivals,
     inner_document,
+    read_utility,
+    repeated_ids,
 )
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField, OverCapacity
+from scheduling.model.errors import InvalidField, OverCapacity, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
-from scheduling.model.utility import Constant, Sigmoid, Step, Table, Utility, utility_from_json
+from scheduling.model.utility import Constant, Sigmoid, Step, Table, Utility
 from scheduling.model.validation import (
     LARGEST_INTEGER,
+    MOST_NAMED,
+    check_each,
     check_fraction,
     check_integer,
     check_list,
+    check_named,
     check_number,
     check_object,
     shown,
@@ -99,13 +108,21 @@ class OasisInstance:
 def read_oasis(document: object) -> OasisInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
     root = check_object("", inner_document(document), required=_REQUIRED, optional=_OPTIONAL)
-    slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
-    slot_seconds = check_positive("slot_seconds", root["slot_seconds"])
-    jobs = [check_object(f"jobs[{i}]", row, required=_JOB) for i, row in enumerate(check_list("jobs", root["jobs"]))]
+    parts: list[Callable[[], Any]] = [
+        partial(check_integer, "T", root["T"], low=1, high=MOST_SLOTS),
+        partial(check_positive, "slot_seconds", root["slot_seconds"]),
+        partial(check_list, "jobs", root["jobs"]),
+        partial(_read_choice, root, "u_arg", U_ARGS, former={"printed": "paper"}),
+        partial(_read_choice, root, "l_arg", L_ARGS),
+    ]
+    slots, slot_seconds, rows, u_arg, l_arg = check_each(parts)
+    jobs = check_each(partial(_read_job, f"jobs[{i}]", row, slots) for i, row in enumerate(rows))
     pools = _read_pools(root, jobs, slots)
+    wrong = [*repeated_ids([job["id"] for job in jobs]), *early_arrivals([job["arrival"] for job in jobs])]
+    refuse_all(wrong[:MOST_NAMED])
     inventory = _inventory(pools, jobs)
     check_cells(slots, inventory)
-    bids = tuple(_read_bids(jobs, inventory, slot_seconds, slots))
+    bids = tuple(_bids(jobs, inventory, slot_seconds, slots))
     instance = OasisInstance(
         T=slots,
         worker_servers=len(pools[0].servers),
@@ -114,8 +131,8 @@ def read_oasis(document: object) -> OasisInstance:
         ids=tuple(job["id"] for job in jobs),
         units=pools[0].units + pools[1].units,
         given=_read_prices(root, pools),
-        u_arg=_read_choice(root, "u_arg", U_ARGS, former={"printed": "paper"}),
-        l_arg=_read_choice(root, "l_arg", L_ARGS),
+        u_arg=u_arg,
+        l_arg=l_arg,
         busy=tuple(placement for pool in pools for placement in _busy(pool, pools, len(bids))),
     )
     try:
@@ -139,21 +156,43 @@ class _Pool:
     """Units in use, T x servers x R; empty if the file does not state them."""
 
 
+def _read_job(where: str, row: object, slots: int) -> Json:
+    """Check the fields of a job that do not depend on servers; those that do are as the file has them."""
+    job = check_object(where, row, required=_JOB)
+    parts: dict[str, Callable[[str, Any], Any]] = {
+        "id": check_id,
+        "arrival": partial(check_integer, low=1, high=slots),
+        "epochs": partial(check_integer, low=1),
+        "chunks": partial(check_integer, low=1, high=MOST_CHUNKS),
+        "minibatches": partial(check_integer, low=1),
+        "tau": check_fraction,
+        "grad_mb": check_fraction,
+        "worker_bw_mbps": check_positive,
+        "ps_bw_mbps": check_positive,
+        "utility": read_utility,
+    }
+    return job | check_named({key: partial(check, f"{where}.{key}", job[key]) for key, check in parts.items()})
+
+
 def _read_pools(root: Json, jobs: list[Json], slots: int) -> tuple[_Pool, _Pool]:
     first = check_list("worker_servers", root["worker_servers"])
     resources = len(check_list("worker_servers[0]", first[0])) if first else 0
     if not resources:
         raise InvalidField("worker_servers", "expected at least one server with at least one resource, got none")
     check_list("resources", root.get("resources", [""] * resources), length=resources)
-    return _read_pool(root, jobs, slots, resources, Role.WORKER), _read_pool(root, jobs, slots, resources, Role.PS)
+    workers, pss = check_each(
+        partial(_read_pool, root, jobs, slots, resources, role) for role in (Role.WORKER, Role.PS)
+    )
+    return workers, pss
 
 
 def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: Role) -> _Pool:
     key, usage_key = f"{role}_servers", f"initial_{role}_usage"
-    servers = _read_table(key, root[key], resources)
-    if not servers:
-        raise InvalidField(key, "expected at least one server, got none")
-    demands = [check_fractions(f"jobs[{i}].{role}", job[role], resources) for i, job in enumerate(jobs)]
+    parts: list[Callable[[], Any]] = [
+        partial(_read_table, key, check_some(key, root[key], "server"), resources),
+        *(partial(_read_demand, f"jobs[{i}].{role}", job[role], resources) for i, job in enumerate(jobs)),
+    ]
+    servers, *demands = check_each(parts)
     tables = [] if root.get(usage_key) is None else check_list(usage_key, root[usage_key], length=slots)
     usage = [_read_table(f"{usage_key}[{t}]", table, resources, len(servers)) for t, table in enumerate(tables)]
     vectors = [*servers, *demands, *(row for table in usage for row in table)]
@@ -175,9 +214,15 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
 
 
 def _read_table(where: str, rows: object, resources: int, length: int | None = None) -> list[tuple[Fraction, ...]]:
-    return [
-        check_fractions(f"{where}[{i}]", row, resources) for i, row in enumerate(check_list(where, rows, length=length))
-    ]
+    entries = enumerate(check_list(where, rows, length=length))
+    return check_each(partial(check_fractions, f"{where}[{i}]", row, resources) for i, row in entries)
+
+
+def _read_demand(where: str, row: object, resources: int) -> tuple[Fraction, ...]:
+    demand = check_fractions(where, row, resources)
+    if not any(demand):
+        raise InvalidField(where, "expected a demand of at least one resource, got none")
+    return demand
 
 
 def _inventory(pools: tuple[_Pool, _Pool], jobs: list[Json]) -> Inventory:
@@ -197,13 +242,10 @@ def _inventory(pools: tuple[_Pool, _Pool], jobs: list[Json]) -> Inventory:
 
 def _machines(pool: _Pool, jobs: list[Json], *, before: int, after: int) -> tuple[MachineType, ...]:
     """One type for each job; and, where something is in use, one for a unit of each resource, which no job can use."""
-    machines = []
-    for i, (job, demand) in enumerate(zip(jobs, pool.demands, strict=True)):
-        where = f"jobs[{i}].{pool.role}"
-        bandwidth = check_positive(f"{where}_bw_mbps", job[f"{pool.role}_bw_mbps"])
-        if not any(demand):
-            raise InvalidField(where, "expected a demand of at least one resource, got none")
-        machines.append(MachineType(f"{pool.role}-of-{i}", (0,) * before + tuple(demand) + (0,) * after, bandwidth))
+    machines = [
+        MachineType(f"{pool.role}-of-{i}", (0,) * before + tuple(demand) + (0,) * after, job[f"{pool.role}_bw_mbps"])
+        for i, (job, demand) in enumerate(zip(jobs, pool.demands, strict=True))
+    ]
     for r in range(len(pool.units) if pool.usage else 0):
         unit = tuple(int(r == other) for other in range(len(pool.units)))
         machines.append(MachineType(f"{pool.role}-unit-{r}", (0,) * before + unit + (0,) * after, Fraction(1)))
@@ -219,36 +261,21 @@ def _busy(pool: _Pool, pools: tuple[_Pool, _Pool], jobs: int) -> Iterator[Placem
                     yield Placement(start=t, end=t + 1, role=pool.role, server=s, type=kind, count=count)
 
 
-def _read_bids(jobs: list[Json], inventory: Inventory, slot_seconds: Fraction, slots: int) -> Iterator[Bid]:
-    names: list[int | str] = []
+def _bids(jobs: list[Json], inventory: Inventory, slot_seconds: Fraction, slots: int) -> Iterator[Bid]:
     never = Fraction(slots + 1)
-    before = 1
     for i, job in enumerate(jobs):
-        where = f"jobs[{i}]"
-        name = check_id(f"{where}.id", job["id"])
-        check_new_id(f"{where}.id", name, names)
-        names.append(name)
-        arrival = check_integer(f"{where}.arrival", job["arrival"], low=1, high=slots)
-        if arrival < before:
-            raise InvalidField(
-                f"{where}.arrival", f"expected at least {before}, the arrival of the job before, got {arrival}"
-            )
-        before = arrival
-        gradients = check_fraction(f"{where}.grad_mb", job["grad_mb"])
-        transfer = 2 * MB_TO_MBIT * gradients / inventory.workers[i].bandwidth_mbps / slot_seconds
-        tau = check_fraction(f"{where}.tau", job["tau"])
+        transfer = 2 * MB_TO_MBIT * job["grad_mb"] / inventory.workers[i].bandwidth_mbps / slot_seconds
         yield Bid(
-            id=str(name),
-            arrival=arrival,
-            epochs=check_integer(f"{where}.epochs", job["epochs"], low=1),
-            # More workers than machines exist are never placed, so this bound changes no result and limits memory.
-            chunks=check_integer(f"{where}.chunks", job["chunks"], low=1, high=100_000),
-            minibatches=check_integer(f"{where}.minibatches", job["minibatches"], low=1),
-            worker_time=_only(i, tau, never, len(inventory.workers)),
+            id=str(job["id"]),
+            arrival=job["arrival"],
+            epochs=job["epochs"],
+            chunks=job["chunks"],
+            minibatches=job["minibatches"],
+            worker_time=_only(i, job["tau"], never, len(inventory.workers)),
             ps_time=_only(i, Fraction(0), never, len(inventory.parameter_servers)),
             transfer_time=_only(i, transfer, Fraction(0), len(inventory.workers)),
             delay=(0,) * len(inventory.servers),
-            utility=_a_slot_later(utility_from_json(job["utility"], f"{where}.utility"), slots),
+            utility=_a_slot_later(job["utility"], slots),
         )
 
 

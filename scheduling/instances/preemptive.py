@@ -1,19 +1,31 @@
 """Instance files of preemptive edge-cloud scheduling: workers on servers, a cloud, jobs of like chunks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import lcm
+from typing import Any
 
 import numpy as np
 
-from scheduling.instances.fields import check_fractions, check_id, inner_document
+from scheduling.instances.fields import check_flag, check_fractions, check_id, inner_document, repeated_ids
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import CLOUD
 from scheduling.model.types import Ints, Json
 from scheduling.model.utility import Constant
-from scheduling.model.validation import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.validation import (
+    MOST_NAMED,
+    check_each,
+    check_fraction,
+    check_integer,
+    check_list,
+    check_named,
+    check_object,
+    shown,
+)
 
 MOST_MACHINES = 100_000
 LARGEST_SCALE = 10**6
@@ -56,6 +68,27 @@ class _Times:
         return lcm(*(t.denominator for t in (self.arrival, self.with_transfer, self.without, *self.delays)))
 
 
+@dataclass(frozen=True)
+class _Server:
+    """One server."""
+
+    workers: list[int]
+    """The type of each worker."""
+    storage: Fraction | None
+    """None: no limit."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One job as the file states it."""
+
+    id: int | str
+    chunks: int
+    type: int
+    chunk_size: Fraction
+    times: _Times
+
+
 def read_preemptive(document: object) -> PreemptiveInstance:
     """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
     root = check_object(
@@ -64,84 +97,98 @@ def read_preemptive(document: object) -> PreemptiveInstance:
         required=("servers", "cloud", "jobs"),
         optional=("name", "note", "paper", "expected"),
     )
-    if not isinstance(root["cloud"], bool):
-        raise InvalidField("cloud", f"expected true or false, got {shown(root['cloud'])}")
-    rows = [
-        check_object(f"servers[{s}]", row, required=("workers", "pss"), optional=("storage",))
-        for s, row in enumerate(check_list("servers", root["servers"]))
+    parts: list[Callable[[], Any]] = [
+        partial(check_flag, "cloud", root["cloud"]),
+        partial(check_list, "servers", root["servers"]),
+        partial(check_list, "jobs", root["jobs"]),
     ]
-    jobs = [
-        check_object(f"jobs[{j}]", row, required=_JOB, optional=_JOB_OPTIONAL)
-        for j, row in enumerate(check_list("jobs", root["jobs"]))
-    ]
-    times = [_times(f"jobs[{j}]", job, len(rows), cloud=root["cloud"]) for j, job in enumerate(jobs)]
-    scale = lcm(*(t.scale() for t in times)) if times else 1
+    cloud, rows, jobs = check_each(parts)
+    parts = [partial(_read_server, f"servers[{s}]", row) for s, row in enumerate(rows)]
+    parts += [partial(_read_job, f"jobs[{j}]", job, len(rows), cloud) for j, job in enumerate(jobs)]
+    read = check_each(parts)
+    servers, jobs = read[: len(rows)], read[len(rows) :]
+    refuse_all([*repeated_ids([job.id for job in jobs])][:MOST_NAMED])
+    scale = lcm(*(job.times.scale() for job in jobs)) if jobs else 1
     if scale > LARGEST_SCALE:
         raise InvalidField("jobs", f"expected times with a common denominator of at most {LARGEST_SCALE}, got {scale}")
-    types = [check_integer(f"jobs[{j}].worker_type", job.get("worker_type", 0), high=99) for j, job in enumerate(jobs)]
-    machines, numbers = _machines(rows, max(types, default=0) + 1)
-    chunks = [check_integer(f"jobs[{j}].D", job["D"], low=1, high=10**6) for j, job in enumerate(jobs)]
-    storage, sizes = _storage(rows, jobs)
-    inventory = _inventory(machines, sum(chunks), cloud=root["cloud"], storage=storage)
+    machines, numbers = _machines(
+        [server.workers for server in servers], max((job.type for job in jobs), default=0) + 1
+    )
+    storage, sizes = _storage([server.storage for server in servers], [job.chunk_size for job in jobs])
+    inventory = _inventory(machines, sum(job.chunks for job in jobs), cloud=cloud, storage=storage)
     return PreemptiveInstance(
         inventory=inventory,
         bids=tuple(
-            replace(_bid(f"#{j}", t, chunks[j], types[j], machines.shape[1], scale), chunk_size=sizes[j])
-            for j, t in enumerate(times)
+            replace(_bid(f"#{j}", job.times, job.chunks, job.type, machines.shape[1], scale), chunk_size=sizes[j])
+            for j, job in enumerate(jobs)
         ),
-        ids=tuple(check_id(f"jobs[{j}].id", job["id"]) for j, job in enumerate(jobs)),
-        types=tuple(types),
+        ids=tuple(job.id for job in jobs),
+        types=tuple(job.type for job in jobs),
         numbers=numbers,
         scale=scale,
     )
 
 
-def _storage(rows: list[Json], jobs: list[Json]) -> tuple[list[int | None], list[int]]:
+def _storage(limits: list[Fraction | None], sizes: list[Fraction]) -> tuple[list[int | None], list[int]]:
     """Return the storage of each server, and the storage of a chunk of each job, in the common denominator of all."""
-    limits = [
-        check_fraction(f"servers[{s}].storage", row["storage"]) if "storage" in row else None
-        for s, row in enumerate(rows)
-    ]
-    sizes = [check_fraction(f"jobs[{j}].chunk_size", job.get("chunk_size", 0)) for j, job in enumerate(jobs)]
     unit = lcm(*(number.denominator for number in (*limits, *sizes) if number is not None))
     return [None if limit is None else int(limit * unit) for limit in limits], [int(size * unit) for size in sizes]
 
 
-def _times(field: str, job: Json, servers: int, *, cloud: bool) -> _Times:
-    times = [*check_fractions(f"{field}.delta", job["delta"], servers)]
-    if cloud:
-        if "delta_cloud" not in job:
-            raise InvalidField(f"{field}.delta_cloud", "missing")
-        times.append(check_fraction(f"{field}.delta_cloud", job["delta_cloud"]))
-    slow, fast = _processing(field, job)
-    if slow <= 0:
-        raise InvalidField(f"{field}.p0", "expected more than 0, got 0")
-    if fast > slow:
-        raise InvalidField(f"{field}.p1", f"expected at most p0 = {slow}, got {shown(fast)}")
-    return _Times(check_fraction(f"{field}.r", job["r"]), slow, fast, tuple(times))
+def _read_server(where: str, row: object) -> _Server:
+    server = check_object(where, row, required=("workers", "pss"), optional=("storage",))
+    parts: dict[str, Callable[[str, Any], Any]] = {"workers": _check_types, "pss": _check_types}
+    if "storage" in server:
+        parts["storage"] = check_fraction
+    read = check_named({key: partial(check, f"{where}.{key}", server[key]) for key, check in parts.items()})
+    return _Server(read["workers"], read.get("storage"))
 
 
-def _processing(field: str, job: Json) -> tuple[Fraction, Fraction]:
+def _check_types(where: str, kinds: object) -> list[int]:
+    entries = enumerate(check_list(where, kinds))
+    return check_each(partial(check_integer, f"{where}[{i}]", kind, high=99) for i, kind in entries)
+
+
+def _read_job(where: str, row: object, servers: int, cloud: bool) -> _Job:
+    job = check_object(where, row, required=(*_JOB, *["delta_cloud"] * cloud), optional=_JOB_OPTIONAL)
+    parts: list[Callable[[], Any]] = [
+        partial(check_id, f"{where}.id", job["id"]),
+        partial(check_fraction, f"{where}.r", job["r"]),
+        partial(check_integer, f"{where}.D", job["D"], low=1, high=10**6),
+        partial(check_integer, f"{where}.worker_type", job.get("worker_type", 0), high=99),
+        partial(check_fraction, f"{where}.chunk_size", job.get("chunk_size", 0)),
+        partial(_processing, where, job),
+        partial(check_fractions, f"{where}.delta", job["delta"], servers),
+        *[partial(check_fraction, f"{where}.delta_cloud", job.get("delta_cloud"))] * cloud,
+    ]
+    name, arrival, chunks, kind, size, (slow, fast), delays, *to_cloud = check_each(parts)
+    return _Job(name, chunks, kind, size, _Times(arrival, slow, fast, (*delays, *to_cloud)))
+
+
+def _processing(where: str, job: Json) -> tuple[Fraction, Fraction]:
     """p0 and p1, slots: given, or E B (m + G) slots with q b more for each mini-batch's communication."""
     keys = ("p0", "p1") if "p0" in job or "p1" in job else ("E", "B", "m", "G", "qb")
-    for key in keys:
-        if key not in job:
-            raise InvalidField(f"{field}.{key}", "missing")
-    read = [check_fraction(f"{field}.{key}", job[key]) for key in keys]
-    if len(read) == 2:
-        return read[0], read[1]
-    epochs, batches, process, update, transfer = read
+    refuse_all([InvalidField(f"{where}.{key}", "missing") for key in keys if key not in job])
+    read = check_each(partial(check_fraction, f"{where}.{key}", job[key]) for key in keys)
+    slow, fast = read if len(read) == 2 else _by_batches(*read)
+    if slow <= 0:
+        raise InvalidField(f"{where}.p0", "expected more than 0, got 0")
+    if fast > slow:
+        raise InvalidField(f"{where}.p1", f"expected at most p0 = {slow}, got {shown(fast)}")
+    return slow, fast
+
+
+def _by_batches(
+    epochs: Fraction, batches: Fraction, process: Fraction, update: Fraction, transfer: Fraction
+) -> tuple[Fraction, Fraction]:
     return epochs * batches * (process + update + transfer), epochs * batches * (process + update)
 
 
-def _machines(rows: list[Json], types: int) -> tuple[Ints, tuple[int, ...]]:
+def _machines(rows: list[list[int]], types: int) -> tuple[Ints, tuple[int, ...]]:
     """Workers of each type on each server, and each worker's number in the file, by server, type and index."""
-    listed: list[tuple[int, int, int]] = []
-    for s, row in enumerate(rows):
-        for i, kind in enumerate(check_list(f"servers[{s}].workers", row["workers"])):
-            listed.append((s, check_integer(f"servers[{s}].workers[{i}]", kind, high=99), len(listed)))
-        for i, kind in enumerate(check_list(f"servers[{s}].pss", row["pss"])):
-            check_integer(f"servers[{s}].pss[{i}]", kind, high=99)
+    listed = [
+        (s, kind, number) for number, (s, kind) in enumerate((s, kind) for s, row in enumerate(rows) for kind in row)
+    ]
     if len(listed) > MOST_MACHINES:
         raise InvalidField("servers", f"expected at most {MOST_MACHINES} workers, got {len(listed)}")
     machines = np.zeros((len(rows), max([types, *(kind + 1 for _, kind, _ in listed)])), dtype=np.int64)

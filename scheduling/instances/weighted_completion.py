@@ -1,27 +1,42 @@
 """Instance files of the weighted-completion scheduler: typed machines on servers with physical resources."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from scheduling.book.ledger import Ledger
 from scheduling.instances.fields import (
     MOST_CELLS,
+    MOST_CHUNKS,
     MOST_SLOTS,
     check_cells,
     check_fractions,
     check_id,
     check_integers,
-    check_new_id,
+    check_some,
     inner_document,
+    repeated_ids,
 )
 from scheduling.model.bid import Architecture, Bid
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Ints, Json
 from scheduling.model.utility import Constant
-from scheduling.model.validation import check_fraction, check_integer, check_list, check_number, check_object, shown
+from scheduling.model.validation import (
+    MOST_NAMED,
+    check_each,
+    check_fraction,
+    check_integer,
+    check_list,
+    check_named,
+    check_number,
+    check_object,
+    shown,
+)
 
 _REQUIRED = ("arch", "T", "servers", "workers", "jobs")
 _OPTIONAL = ("bw", "pss", "tau", "beta", "lambda", "alpha", "kappa", "name", "note", "paper", "expected")
@@ -72,11 +87,24 @@ def read_weighted(document: object) -> WeightedInstance:
     if root["arch"] not in tuple(Architecture):
         raise InvalidField("arch", f"expected ps or ring, got {shown(root['arch'])}")
     architecture = Architecture(root["arch"])
-    slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
-    inventory = _read_inventory(root, architecture)
-    tau = None if root.get("tau") is None else check_integer("tau", root["tau"], low=1, high=MOST_SLOTS)
-    check_cells(max(slots, tau or 1), inventory)
-    bids, ids = _read_jobs(root, inventory, architecture, last=max(slots, tau or 1))
+    tau = root.get("tau")
+    parts: list[Callable[[], Any]] = [
+        partial(check_integer, "T", root["T"], low=1, high=MOST_SLOTS),
+        partial(_read_inventory, root, architecture),
+        partial(check_list, "jobs", root["jobs"]),
+        lambda: None if tau is None else check_integer("tau", tau, low=1, high=MOST_SLOTS),
+        partial(check_number, "lambda", root.get("lambda", 1), low=1.0, high=LARGEST_LAMBDA),
+        partial(check_integer, "alpha", root.get("alpha", 4), low=1, high=MOST_SLOTS),
+        partial(check_number, "kappa", root.get("kappa", 1), low=1e-9, high=1e9),
+    ]
+    slots, inventory, jobs, tau, base, alpha, kappa = check_each(parts)
+    last = max(slots, tau or 1)
+    check_cells(last, inventory)
+    parts = [partial(_read_job, f"jobs[{i}]", job, inventory, architecture, last) for i, job in enumerate(jobs)]
+    parts.append(partial(_read_usage, root, inventory, tau))
+    *read, used = check_each(parts)
+    bids, ids = tuple(bid for bid, _ in read), tuple(name for _, name in read)
+    refuse_all([*repeated_ids(ids)][:MOST_NAMED])
     return WeightedInstance(
         T=slots,
         architecture=architecture,
@@ -84,38 +112,39 @@ def read_weighted(document: object) -> WeightedInstance:
         bids=bids,
         ids=ids,
         tau=tau,
-        used=_read_usage(root, inventory, tau),
-        lambda_=check_number("lambda", root.get("lambda", 1), low=1.0, high=LARGEST_LAMBDA),
-        alpha=check_integer("alpha", root.get("alpha", 4), low=1, high=MOST_SLOTS),
-        kappa=check_number("kappa", root.get("kappa", 1), low=1e-9, high=1e9),
+        used=used,
+        lambda_=base,
+        alpha=alpha,
+        kappa=kappa,
     )
 
 
 def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
-    servers = check_list("servers", root["servers"])
-    if not servers:
-        raise InvalidField("servers", "expected at least one server, got none")
-    resources = len(check_list("servers[0]", servers[0]))
-    if not resources:
-        raise InvalidField("servers[0]", "expected at least one resource, got none")
-    capacity = [check_integers(f"servers[{s}]", row, resources) for s, row in enumerate(servers)]
+    servers = check_some("servers", root["servers"], "server")
+    resources = len(check_some("servers[0]", servers[0], "resource"))
     ring = architecture is Architecture.RING
     if not ring and "bw" not in root:
         raise InvalidField("bw", "missing")
     bandwidth = None if ring else check_integer("bw", root["bw"], high=resources - 1)
-    kinds: dict[str, tuple[MachineType, ...]] = {}
-    for kind in ("workers", "pss"):
+
+    def read(kind: str) -> tuple[MachineType, ...]:
         rows = check_list(kind, root.get(kind) or [])
         if not rows and not (ring and kind == "pss"):
             raise InvalidField(kind, "expected at least one type, got none")
-        kinds[kind] = tuple(_read_type(kind, i, row, resources, bandwidth) for i, row in enumerate(rows))
+        return tuple(check_each(partial(_read_type, kind, i, row, resources, bandwidth) for i, row in enumerate(rows)))
+
+    parts: list[Callable[[], Any]] = [
+        *(partial(check_integers, f"servers[{s}]", row, resources) for s, row in enumerate(servers)),
+        *(partial(read, kind) for kind in ("workers", "pss")),
+    ]
+    *capacity, workers, pss = check_each(parts)
     return Inventory(
         resources=tuple(f"r{r}" for r in range(resources)),
         servers=tuple(str(s) for s in range(len(servers))),
         cloud=(False,) * len(servers),
         capacity=np.array(capacity, dtype=np.int64),
-        workers=kinds["workers"],
-        parameter_servers=kinds["pss"],
+        workers=workers,
+        parameter_servers=pss,
     )
 
 
@@ -130,45 +159,47 @@ def _read_type(kind: str, i: int, row: object, resources: int, bandwidth: int | 
     return MachineType(name=f"{kind[0]}{i}", demand=demand, bandwidth_mbps=rate)
 
 
-def _read_jobs(
-    root: Json, inventory: Inventory, architecture: Architecture, *, last: int
-) -> tuple[tuple[Bid, ...], tuple[int | str, ...]]:
-    ids: list[int | str] = []
-    bids: list[Bid] = []
-    for i, job in enumerate(check_list("jobs", root["jobs"])):
-        bid, name = _read_job(f"jobs[{i}]", job, inventory, architecture)
-        check_new_id(f"jobs[{i}].id", name, ids)
-        if bid.arrival > last:
-            raise InvalidField(f"jobs[{i}].a", f"expected 1 to {last}, got {bid.arrival}")
-        bids.append(bid)
-        ids.append(name)
-    return tuple(bids), tuple(ids)
-
-
-def _read_job(where: str, row: object, inventory: Inventory, architecture: Architecture) -> tuple[Bid, int | str]:
+def _read_job(
+    where: str, row: object, inventory: Inventory, architecture: Architecture, last: int
+) -> tuple[Bid, int | str]:
     job = check_object(where, row, required=_JOB)
-    name = check_id(f"{where}.id", job["id"])
     workers, ring = len(inventory.workers), architecture is Architecture.RING
-    weight = check_number(f"{where}.w", job["w"])
-    if weight <= 0:
-        raise InvalidField(f"{where}.w", f"expected more than 0, got {shown(job['w'])}")
+    update = check_fraction if ring else partial(check_fractions, length=len(inventory.parameter_servers))
+    parts: dict[str, Callable[[str, Any], Any]] = {
+        "id": check_id,
+        "w": _check_weight,
+        "a": partial(check_integer, low=1, high=last),
+        "E": partial(check_integer, low=1),
+        "D": partial(check_integer, low=1, high=MOST_CHUNKS),
+        "K": partial(check_integer, low=1),
+        "v": partial(check_fractions, length=workers),
+        "U": update,
+        "comm": partial(check_fractions, length=workers),
+    }
+    read = check_named({key: partial(check, f"{where}.{key}", job[key]) for key, check in parts.items()})
     bid = Bid(
-        id=str(name),
-        arrival=check_integer(f"{where}.a", job["a"], low=1, high=MOST_SLOTS),
-        epochs=check_integer(f"{where}.E", job["E"], low=1),
-        # More workers than machines exist are never placed, so this bound changes no result and limits memory.
-        chunks=check_integer(f"{where}.D", job["D"], low=1, high=100_000),
-        minibatches=check_integer(f"{where}.K", job["K"], low=1),
-        worker_time=check_fractions(f"{where}.v", job["v"], workers),
-        ps_time=() if ring else check_fractions(f"{where}.U", job["U"], len(inventory.parameter_servers)),
+        id=str(read["id"]),
+        arrival=read["a"],
+        epochs=read["E"],
+        chunks=read["D"],
+        minibatches=read["K"],
+        worker_time=read["v"],
+        ps_time=() if ring else read["U"],
         # One transfer is given; gradients are pushed and parameters pulled (eq. 1).
-        transfer_time=tuple(2 * time for time in check_fractions(f"{where}.comm", job["comm"], workers)),
+        transfer_time=tuple(2 * time for time in read["comm"]),
         delay=(0,) * len(inventory.servers),
-        utility=Constant(weight),
+        utility=Constant(read["w"]),
         architecture=architecture,
-        reduce_time=check_fraction(f"{where}.U", job["U"]) if ring else Fraction(0),
+        reduce_time=read["U"] if ring else Fraction(0),
     )
-    return bid, name
+    return bid, read["id"]
+
+
+def _check_weight(where: str, value: object) -> float:
+    weight = check_number(where, value)
+    if weight <= 0:
+        raise InvalidField(where, f"expected more than 0, got {shown(value)}")
+    return weight
 
 
 def _read_usage(root: Json, inventory: Inventory, tau: int | None) -> Ints | None:

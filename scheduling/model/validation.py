@@ -24,10 +24,10 @@ LARGEST_MONEY = 1e12
 
 
 def shown(value: object) -> str:
-    """Format a value for an error message: short, on one line, null and booleans as in JSON."""
+    """Format a value for an error message: short, on one line, null and booleans as in JSON; only text has quotes."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    text = repr(str(value) if isinstance(value, (Decimal, Fraction)) else value)
+    text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -270,3 +270,10 @@ def test_the_largest_value_for_a_single_slot_gives_etas(tmp_path: Path, capsys: 
     del document["prices"]
     assert main(["decide", write(tmp_path, json.dumps(document))]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"][0]["accept"]
+
+
+def test_a_number_is_shown_as_a_number_and_a_text_as_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(GOOD | {"T": 4.5, "slot_seconds": "-1/2"}))]) == 2
+    assert capsys.readouterr().err == (
+        "T: expected a whole number, got 4.5; slot_seconds: expected 0 to 1,000,000,000, got '-1/2'\n"
+    )
