@@ -9,7 +9,6 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.schedule import Role, Schedule
 from scheduling.model.types import Json
 from scheduling.policies.dps import Dps
-from scheduling.registry import make_policy
 
 
 def answer(document: object, options: Options) -> Json:
@@ -54,6 +53,8 @@ def _rigid(schedule: Schedule) -> Json:
 
 
 def _policy(options: Options, instance: DpsInstance) -> Dps:
+    if options.policy not in (None, Dps.name):
+        raise InvalidField("--policy", f"expected a policy for DPS instances, got {options.policy}")
     parameters: Json = {
         "price": options.price or "paper",
         "slot_convention": options.slot_convention or instance.conventions.get("slot_convention", "half_open"),
@@ -61,10 +62,7 @@ def _policy(options: Options, instance: DpsInstance) -> Dps:
     }
     if parameters["price"] == "paper":
         parameters["eta_worker"], parameters["eta_ps"] = instance.etas or _derived(instance, parameters)
-    policy = make_policy(options.policy or "dps", parameters)
-    if not isinstance(policy, Dps):
-        raise InvalidField("--policy", f"expected a policy for DPS instances, got {options.policy}")
-    return policy
+    return Dps(**parameters)
 
 
 def _derived(instance: DpsInstance, parameters: Json) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -25,7 +25,9 @@ def answering(clock: Clock) -> Callable[[object, Options], Json]:
         options.only("split learning", "method", "seconds", "seed")
         name = options.method or "exact"
         method_of(name, "--method")
-        seconds = check_fraction("--seconds", options.seconds or SECONDS, high=MOST_SECONDS)
+        seconds = check_fraction(
+            "--seconds", SECONDS if options.seconds is None else options.seconds, high=MOST_SECONDS
+        )
         instance = read_split_learning(document)
         warm_up()
         found = answer_of(instance, name, left=_left(clock, float(seconds)), seed=_seed(options.seed))
@@ -42,6 +44,6 @@ def _left(clock: Clock, seconds: float) -> Left:
 def _seed(text: str | None) -> int:
     if text is None:
         return 0
-    if not text.isdigit() or len(text) > 18:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidField("--seed", f"expected a whole number of at most 18 digits, got {text[:30]!r}")
     return int(text)

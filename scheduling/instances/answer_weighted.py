@@ -15,7 +15,7 @@ from scheduling.model.progress import constellations
 from scheduling.model.schedule import Role, Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant
-from scheduling.policies.base import Policy
+from scheduling.policies.base import Objective, Policy
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
@@ -35,6 +35,7 @@ def answer(document: object, options: Options) -> Json:
     options.only("weighted completion", "policy", "mode")
     instance = read_weighted(document)
     if instance.alone:
+        options.only("weighted completion (with tau and beta)")
         return to_document(instance, [_alone(instance, bid) for bid in instance.bids])
     return to_document(instance, _run(instance, _policy(options, instance)))
 
@@ -117,6 +118,8 @@ def _policy(options: Options, instance: WeightedInstance) -> Policy:
     if options.mode is not None and name != "weighted_completion":
         raise InvalidField("--mode", f"expected no mode with the policy {name}, got {options.mode}")
     policy = make_policy(name, {"mode": options.mode or "rolling"} if name == "weighted_completion" else {})
+    if policy.objective is Objective.WELFARE:
+        raise InvalidField("--policy", f"expected a policy without prices, as bids state weights, got {name}")
     if instance.architecture not in policy.architectures:
         raise InvalidField("--policy", f"expected a policy that runs {instance.architecture} jobs, got {name}")
     policy.check(instance.inventory)

@@ -44,9 +44,12 @@ def every_digit(number: float) -> str:
 
 
 def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
-    """Check a document: every required key is there, and no unknown key. The error names all such keys."""
+    """Check an object: every required key is there, and no unknown key. The error names all such keys.
+
+    `field` is empty for a whole document.
+    """
     if not isinstance(value, dict):
-        raise InvalidField(field, f"expected an object, got {shown(value)}")
+        raise InvalidField(field or "document", f"expected an object, got {shown(value)}")
     required = list(required)
     prefix = f"{field}." if field else ""
     known = {*required, *optional}

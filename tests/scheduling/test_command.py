@@ -277,3 +277,17 @@ def test_a_number_is_shown_as_a_number_and_a_text_as_a_text(tmp_path: Path, caps
     assert capsys.readouterr().err == (
         "T: expected a whole number, got 4.5; slot_seconds: expected 0 to 1,000,000,000, got '-1/2'\n"
     )
+
+
+@pytest.mark.parametrize("policy", ["oasis", "fifo", "completions"])
+def test_a_policy_of_another_family_is_refused_by_its_name(
+    policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(GOOD)), "--policy", policy]) == 2
+    assert capsys.readouterr().err == f"--policy: expected a policy for DPS instances, got {policy}\n"
+
+
+@pytest.mark.parametrize("text", ["[]", "5", '{"instance": []}'])
+def test_a_document_that_is_no_object_is_named(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", write(tmp_path, text)]) == 2
+    assert capsys.readouterr().err.startswith("document: expected an object, got ")

@@ -95,3 +95,16 @@ def test_a_policy_for_parameter_servers_refuses_rings() -> None:
     ring = PS | {"arch": "ring", "pss": [], "jobs": [PS["jobs"][0] | {"U": 0}], "beta": None}
     with pytest.raises(InvalidField, match="--policy"):
         answer(ring, Options(policy="dps"))
+
+
+@pytest.mark.parametrize("policy", ["dps", "completions", "competition"])
+def test_a_policy_with_prices_is_refused(policy: str) -> None:
+    with pytest.raises(InvalidField, match=f"^--policy: expected a policy without prices, .*, got {policy}$"):
+        answer(PS | {"beta": None}, Options(policy=policy))
+
+
+@pytest.mark.parametrize(("field", "options"), [("--policy", {"policy": "fifo"}), ("--mode", {"mode": "interval"})])
+def test_jobs_that_are_each_placed_alone_have_no_policy(field: str, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidField) as error:
+        answer(PS, Options(**options))
+    assert error.value.field == field

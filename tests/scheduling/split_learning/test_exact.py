@@ -231,7 +231,9 @@ def test_the_command_answers(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--seconds", "-1"], "--seconds: expected 0 to"),
         (["--seconds", "soon"], "--seconds: expected a finite number"),
+        (["--seconds", ""], "--seconds: expected a finite number"),
         (["--seed", "-3"], "--seed: expected a whole number"),
+        (["--seed", "²"], "--seed: expected a whole number"),
         (["--cloud", "paper"], "--cloud: expected no such option for split learning"),
     ],
 )
