@@ -5,7 +5,6 @@ from typing import TypeVar
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -54,9 +53,13 @@ def market_named(request: HttpRequest, name: str) -> Market:
     return market
 
 
-def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
-    """Return all bids of the market for its operators, else those of the user and of the user's team."""
-    return visibility.bids(market, viewer).select_related("owner")
+def bid_numbered(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
+    """Return a market and its bid of this number; 404 if the viewer may not see both."""
+    market = market_named(request, name)
+    bid = visibility.bid(market, viewer_of(request), number)
+    if bid is None:
+        raise Http404
+    return market, bid
 
 
 def timeline_of(market: Market) -> TimeLine:

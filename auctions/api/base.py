@@ -1,5 +1,6 @@
 """Common parts of all operations: the caller, the cluster and access to bids."""
 
+from django.http import Http404
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
@@ -31,5 +32,7 @@ def operated_market(request: Request, name: str, *, refusal: str = "This is for 
 
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:
     """Return the bid to its owner, the owner's team or an operator; 404 for others."""
-    bids = visibility.bids(market, user_of(request)).filter(sequence=sequence).select_related("owner", "market")
-    return one_of(bids, f"There is no bid {sequence} of yours in {market.cluster.name}.")
+    found = visibility.bid(market, user_of(request), sequence)
+    if found is None:
+        raise Http404(f"There is no bid {sequence} of yours in {market.cluster.name}.")
+    return found

@@ -4,13 +4,12 @@ from dataclasses import replace
 from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 
 from auctions.counterfactual.alternatives import Alternatives, alternatives_of, decided_at
 from auctions.domain.errors import AuctionError
 from auctions.models import Bid, Market
 from auctions.readings.computation_limits import Busy
-from frontend.access import market_named, page_view, viewer_of, visible_bids
+from frontend.access import bid_numbered, page_view, viewer_of
 from frontend.figures import alternatives
 from frontend.figures.alternatives import Statements
 from frontend.figures.base import Drawing, nothing
@@ -26,7 +25,7 @@ DRAWINGS: Final = {"value": alternatives.by_value, "time": alternatives.by_time}
 @page_view
 def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpResponse:
     """Return one curve as JSON. The book of a decision never changes, so repeated requests are answered from memory."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     if kind not in DRAWINGS:
         raise Http404
 
@@ -45,7 +44,7 @@ def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpRespo
 @page_view
 def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return both curves as CSV; 404 if there are none."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     try:
         found = alternatives_of(bid, caller=viewer_of(request).pk)
     except Busy as error:
@@ -54,11 +53,6 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
         raise Http404(str(error)) from None
     kinds = {"value": found.by_value, "time_h": _hours(found, market)}
     return csv_response(alternatives.table(kinds), f"{name}-bid-{number}-alternatives.csv")
-
-
-def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(request, name)
-    return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
 
 
 def _drawing(market: Market, bid: Bid, kind: str, caller: int) -> Drawing:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from accounts.rights import operates, rights_of
@@ -22,7 +22,7 @@ from auctions.readings import market_readings, visibility
 from auctions.readings import queues as queue_readings
 from auctions.readings.schedules import last_record
 from auctions.state.market_snapshot import market_snapshot
-from frontend.access import action_view, market_named, market_view, timeline_of, viewer_of, visible_bids
+from frontend.access import action_view, bid_numbered, market_named, market_view, timeline_of, viewer_of
 from frontend.figures import gantt
 from frontend.figures import machines as counts
 from frontend.figures.base import Drawing, Table
@@ -41,7 +41,7 @@ from scheduling.registry import POLICIES
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the bids the viewer may see, the newest first; the filters are in the address."""
     market, viewer = market_named(request, name), viewer_of(request)
-    everything = visible_bids(market, viewer)
+    everything = visibility.bids(market, viewer).select_related("owner")
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
     sees_all = operates(viewer, market.cluster)
     mine = sees_all and "mine" in request.GET
@@ -72,17 +72,17 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
 @market_view
 def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Show one bid with its receipt."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     training = trainings.context(market, bid, request.GET.get("generation", ""), viewer_of(request))
-    return render(request, "frontend/bid.html", {**_context(request, name, number), **training})
+    return render(request, "frontend/bid.html", {**_context(request, market, bid), **training})
 
 
 @market_view
 def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the part of a bid's page that changes, for open pages."""
-    market, _ = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     return unless_known(
-        request, market, lambda: render(request, "frontend/_receipt.html", _context(request, name, number))
+        request, market, lambda: render(request, "frontend/_receipt.html", _context(request, market, bid))
     )
 
 
@@ -106,7 +106,7 @@ FIGURES: Final[Mapping[str, Callable[[Market, Bid], Drawing]]] = {"schedule": _s
 @market_view
 def figure(request: HttpRequest, name: str, number: int, chart: str) -> HttpResponse:
     """Return the bid's own Gantt chart, or the machines that its job holds in each slot."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     if chart not in FIGURES:
         raise Http404
     return unless_known(request, market, lambda: figure_response(FIGURES[chart](market, bid)), trainings.mark(bid))
@@ -135,7 +135,7 @@ TABLES: Final[Mapping[str, Callable[[Market, Bid, User], Table]]] = {
 @market_view
 def table(request: HttpRequest, name: str, number: int, chart: str) -> HttpResponse:
     """Return the data of a chart of the bid as CSV."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     if chart not in TABLES:
         raise Http404
     suffix = "" if chart == "schedule" else f"-{chart}"
@@ -165,7 +165,7 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], Bid], done: str) -> HttpResponse:
     """Apply an action to the user's own bid and return to its page, which shows the result."""
-    _, bid = _own(request, name, number)
+    _, bid = bid_numbered(request, name, number)
     if not visibility.may_end(bid, viewer_of(request)):
         raise PermissionDenied
 
@@ -177,20 +177,14 @@ def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], B
     return redirect("bid", name=name, number=number)
 
 
-def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(request, name)
-    return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
-
-
-def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
-    market, bid = _own(request, name, number)
+def _context(request: HttpRequest, market: Market, bid: Bid) -> dict[str, object]:
     record, may_end = last_record(bid), visibility.may_end(bid, viewer_of(request))
     decision = None if record is None or bid.seal_id is not None else Decision.from_json(parse(record.receipt))
     counter = None if decision is None else decision.counter
     again = ""
     if counter is not None:
         query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
-        again = f"{reverse('submit', args=[name])}?{query}"
+        again = f"{reverse('submit', args=[market.cluster.name])}?{query}"
     rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     placements = [row for row in rows if row.end > row.start]  # the others were cut before they began
     windows = {(row.start, row.end) for row in placements}

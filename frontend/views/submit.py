@@ -14,9 +14,9 @@ from auctions.domain.errors import NotReady
 from auctions.engine.intake import Submitted
 from auctions.engine.submission import page_key, quote, refusal, submit_bid
 from auctions.models import Bid, Market, PolicyVersion
-from auctions.readings import publications
+from auctions.readings import publications, visibility
 from execution.models import Execution
-from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of, visible_bids
+from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of
 from frontend.figures import value
 from frontend.figures.base import Drawing
 from frontend.forms.submission import BidForm, initial_of
@@ -108,7 +108,7 @@ def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     number = request.GET.get("from", "")
     if number.isdecimal() and len(number) < 18:
-        earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
+        earlier = visibility.bid(market, viewer_of(request), int(number))
         if earlier is not None and earlier.seal_id is None:
             body = _continuing(earlier) if "continue" in request.GET else earlier.body
             shown = initial_of(body, market.cluster, viewer_of(request))

@@ -14,7 +14,7 @@ from execution import logs
 from execution.engines.files import Logs
 from execution.models import Process, ProcessState, Progress
 from execution.places import engine_root
-from frontend.access import action_view, market_named, page_view, viewer_of, visible_bids
+from frontend.access import action_view, bid_numbered, page_view, viewer_of
 from frontend.figures import loss as losses
 from frontend.presenters import trainings
 from frontend.views.responses import (
@@ -32,7 +32,7 @@ LONGEST_SEARCH: Final = 200
 @page_view
 def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the part of a bid's page that shows its training."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     chosen, viewer = request.GET.get("generation", ""), viewer_of(request)
     return part_response(
         request,
@@ -45,21 +45,21 @@ def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @page_view
 def version(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the tag of the training, by which open pages see whether it changed."""
-    _, bid = _own(request, name, number)
+    _, bid = bid_numbered(request, name, number)
     return version_response(request, (trainings.mark(bid),))
 
 
 @page_view
 def loss(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return the loss by step as Plotly's JSON."""
-    _, bid = _own(request, name, number)
+    _, bid = bid_numbered(request, name, number)
     return unless_tagged(request, (trainings.mark(bid),), lambda: figure_response(losses.figure(_reported(bid))))
 
 
 @page_view
 def loss_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Return all reported steps as CSV."""
-    _, bid = _own(request, name, number)
+    _, bid = bid_numbered(request, name, number)
     return csv_response(losses.table(_reported(bid)), f"{name}-bid-{number}-loss.csv")
 
 
@@ -68,7 +68,7 @@ def complete(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Complete a running job early; for operators."""
     if not rights_of(viewer_of(request)).operates(name):
         raise PermissionDenied
-    _, bid = _own(request, name, number)
+    _, bid = bid_numbered(request, name, number)
 
     def act() -> str:
         complete_job(bid)
@@ -121,14 +121,9 @@ def log_text(request: HttpRequest, name: str, number: int, key: str) -> HttpResp
     return answer
 
 
-def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
-    market = market_named(request, name)
-    return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
-
-
 def process_of(request: HttpRequest, name: str, number: int, key: str) -> tuple[Market, Bid, Process]:
     """Return a process of a bid that the viewer may see; 404 for any other."""
-    market, bid = _own(request, name, number)
+    market, bid = bid_numbered(request, name, number)
     rows = Process.objects.select_related("generation", "server").filter(generation__training__bid=bid)
     return market, bid, get_object_or_404(rows, key=key)
 

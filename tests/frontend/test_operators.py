@@ -183,8 +183,9 @@ def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
 def test_a_number_too_large_for_any_row_is_not_there(market: Market) -> None:
     client = client_of(make_operator())
     for number in (2**63, 10**19):
-        for path in (f"{PAGES}/counterfactuals/{number}/", f"{API}/counterfactuals/{number}", f"{API}/bids/{number}"):
-            assert client.get(path).status_code == 404
+        for rows in ("counterfactuals", "bids"):
+            assert client.get(f"{PAGES}/{rows}/{number}/").status_code == 404
+            assert client.get(f"{API}/{rows}/{number}").status_code == 404
         for rows in ("plans", "traces", "experiments"):
             assert client.get(f"/{rows}/{number}/").status_code == 404
             assert client.get(f"/api/v1/{rows}/{number}").status_code == 404

@@ -18,8 +18,8 @@ from auctions.engine.jobs import cancel_job
 from auctions.engine.submission import submit_bid
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
+from auctions.readings import visibility
 from auctions.readings.publications import sees_all
-from frontend.access import visible_bids
 from tests.auctions.worlds import make_cluster, make_market, make_operator, make_user, set_time, submit
 
 HOME = "/markets/lab/"
@@ -58,7 +58,11 @@ def test_bids_of_another_market_are_in_no_list_of_this_one(market: Market, alice
     here = submit(market, alice)
     bob, elsewhere = make_user("bob"), make_market(make_cluster("elsewhere"))
     submit(elsewhere, bob)
-    assert list(visible_bids(market, make_operator())) == list(visible_bids(market, alice)) == [here]
+    olga = make_operator()
+    assert list(visibility.bids(market, olga)) == list(visibility.bids(market, alice)) == [here]
+    for viewer in (olga, alice):
+        assert visibility.bid(market, viewer, here.sequence) == here
+    assert visibility.bid(market, bob, here.sequence) is None
     assert sees_all(market, alice), "nobody else bids here"
     assert not sees_all(elsewhere, alice)
     submit(market, bob)
@@ -149,6 +153,15 @@ def test_what_is_known_already_takes_few_queries(
     with django_assert_max_num_queries(most):
         answer = as_alice.get(path, headers=known)
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize("path", [f"{HOME}bids/1/", f"{HOME}bids/1/receipt", "/api/v1/clusters/lab/bids/1"])
+def test_a_bid_is_read_once(market: Market, alice: User, as_alice: Client, path: str) -> None:
+    decided(market, alice)
+    with CaptureQueriesContext(connection) as asked:
+        assert as_alice.get(path).status_code == 200
+    read = [query["sql"] for query in asked if 'FROM "auctions_bid"' in query["sql"]]
+    assert sum('"resolved_request"' in sql for sql in read) == 1
 
 
 @pytest.mark.parametrize("query", ["both", "server", "type", "server:edge-0"])
