@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from django.db.models import Max, Min, Q
+from django.db.models import F, Max, Min, Q
 
 from auctions.models import Bid
 from cluster.models import MachineType, Server
@@ -68,8 +68,8 @@ class TrainingReading:
 
 def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | None:
     """Return the training of a bid, with generations whose number is below `before`; None if nothing was started."""
-    rows_of_bid = Training.objects.filter(bid=bid)
-    training = rows_of_bid.select_related("program", "starts_from__generation__training__bid").first()
+    earlier = F("starts_from__generation__training__bid__sequence")
+    training = Training.objects.filter(bid=bid).select_related("program").annotate(continues=earlier).first()
     if training is None:
         return None
     rows = Generation.objects.filter(training=training).select_related("resumed_from").order_by("-number")
@@ -82,7 +82,7 @@ def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | Non
         percent=min(100, 100 * training.step // training.steps) if training.steps else None,
         next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if waits else None,
         forecast=forecast_of(bid),
-        continues=None if training.starts_from is None else training.starts_from.generation.training.bid.sequence,
+        continues=training.continues,
         generations=_starts(newest)[:MOST_GENERATIONS][::-1],
         truncated=len(newest) > MOST_GENERATIONS,
     )
