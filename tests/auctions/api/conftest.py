@@ -1,6 +1,5 @@
 """Alice owns, Olga operates, Charlie must see nothing."""
 
-import json
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -27,15 +26,15 @@ def operations(document: Any) -> list[tuple[str, str, Any]]:
 
 
 @cache
-def _served_document() -> bytes:
-    """As the server writes it: from the code alone, so once for all tests."""
-    return Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content
+def _served_document() -> Any:
+    """As the server writes it: from the code alone, so once for all tests, which leave it as it is."""
+    return Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).json()
 
 
 @pytest.fixture
 def document(db: None) -> Any:
     """The OpenAPI document as it is served."""
-    return json.loads(_served_document())
+    return _served_document()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import connection
 from rest_framework.test import APIClient
 
 from accounts.invitations import invite
@@ -320,6 +321,16 @@ def clients(client_of: Callable[[User], APIClient], world: World, db: None) -> d
     return {**users, "anonymous": APIClient()}
 
 
+def stored() -> list[Any]:
+    """All rows of `ROWS`, in SQL that takes no time to build."""
+    found = []
+    with connection.cursor() as cursor:
+        for rows in ROWS:
+            cursor.execute(f"SELECT * FROM {rows.model._meta.db_table} ORDER BY 1")
+            found.append(cursor.fetchall())
+    return found
+
+
 def test_every_operation_has_a_rule(document: Any) -> None:
     assert {operation["operationId"] for _, _, operation in operations(document)} == set(RULES)
 
@@ -343,16 +354,16 @@ def test_an_operation_answers_whom_it_may(
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         replay_next()
     monkeypatch.setattr(settings, "EXECUTION_DIR", tmp_path)
-    before = [list(rows.values()) for rows in ROWS]
+    expected = RULES[name][ACTORS.index("olga" if actor == "ada" else actor)]
+    before = [] if expected < 400 else stored()
     sent = {"invitation": world.link} if name == "invitations_accept" else BODIES.get(name)
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     answer = getattr(clients[actor], method)(world.path(path, name), sent, format="json")
-    expected = RULES[name][ACTORS.index("olga" if actor == "ada" else actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:
         assert answer["WWW-Authenticate"] == "Token"
     if expected >= 400:
-        assert [list(rows.values()) for rows in ROWS] == before
+        assert stored() == before
     if actor in ("charlie", "anonymous"):
         assert SECRET not in answer.content.decode()
         assert "alice" not in answer.content.decode()
