@@ -173,6 +173,8 @@ def _processing(where: str, job: Json) -> tuple[Fraction, Fraction]:
     slow, fast = read if len(read) == 2 else _by_batches(*read)
     if slow <= 0:
         raise InvalidField(f"{where}.p0", "expected more than 0, got 0")
+    if fast <= 0:
+        raise InvalidField(f"{where}.p1", "expected more than 0, got 0")
     if fast > slow:
         raise InvalidField(f"{where}.p1", f"expected at most p0 = {slow}, got {shown(fast)}")
     return slow, fast

@@ -34,6 +34,7 @@ BAD: list[tuple[list[str | int], object, str]] = [
     (["jobs", 0, "D"], 1.5, "jobs[0].D"),
     (["jobs", 0, "p0"], 0, "jobs[0].p0"),
     (["jobs", 0, "p0"], MISSING, "jobs[0].p0"),
+    (["jobs", 0, "p1"], 0, "jobs[0].p1"),
     (["jobs", 0, "p1"], 4, "jobs[0].p1"),
     (["jobs", 0, "p1"], "1/0", "jobs[0].p1"),
     (["jobs", 0, "delta"], [], "jobs[0].delta"),
