@@ -55,6 +55,7 @@ class Instance:
         self._check_row("demand", self.clients, LARGEST_BYTES, "bytes")
         self._check_row("capacity", self.helpers, LARGEST_BYTES, "bytes")
         self._check_row("switch", self.helpers, LARGEST_SLOTS, "slots")
+        self._check_switches()
         if self.slot_ms < 1:
             raise InvalidField("slot_ms", f"expected at least 1, got {self.slot_ms}")
         self._check_memory()
@@ -131,6 +132,18 @@ class Instance:
             n = int(wrong[0])
             raise InvalidField(f"{name}[{n}]", f"expected 0 to {most} {unit}, got {row[n]} ({who[n]})")
         row.flags.writeable = False
+
+    def _check_switches(self) -> None:
+        """A gap or a tail with the switches of a pass is a time of `uninterrupted`."""
+        longest = np.maximum(self.gap, self.tail).max(axis=1)
+        wrong = np.flatnonzero(longest + 2 * self.switch > LARGEST_SLOTS)
+        if len(wrong):
+            i = int(wrong[0])
+            raise InvalidField(
+                f"helpers[{i}].switch",
+                f"expected at most {(LARGEST_SLOTS - longest[i]) // 2} slots with a gap or tail of {longest[i]}, got"
+                f" {self.switch[i]} ({self.helpers[i]})",
+            )
 
     def _check_memory(self) -> None:
         homeless = np.flatnonzero(~self.fits.any(axis=0))

@@ -151,6 +151,7 @@ GOOD = """{"slot_ms": 10, "helpers": [{"memory_gb": 1.5, "name": "vm"}], "client
         ('"memory_gb": 1.5', '"memory_gb": "\u0661"', "helpers[0].memory_gb", "expected a finite number"),
         ('"demand_gb": 1', '"demand_gb": "1_0"', "clients[0].demand_gb", "(pi)"),
         ('"name": "vm"', '"name": "vm", "switch": -1', "helpers[0].switch", "got -1 (vm)"),
+        ('"name": "vm"', '"name": "vm", "switch": 500000000', "helpers[0].switch", "at most 499999999"),
         ('"helpers": [{"memory_gb": 1.5, "name": "vm"}]', '"helpers": []', "helpers", "expected 1 to"),
         ('"clients": [{"demand_gb": 1, "name": "pi"}]', '"clients": []', "clients", "expected 1 to"),
         ('"release": [[1]]', '"release": [[-1]]', "release[0][0]", "helper vm, client pi"),
