@@ -14,9 +14,8 @@ class Interval:
     """The last interval that ended: it ended with slot `tau`, and the next one has `length` slots.
 
     In the paper, length = tau. In a live market the horizon is finite, so intervals cannot double for ever. They stop
-    at
-    the largest power of two whose batch fits in the horizon (`capped`). A longer job is then placed wherever it fits,
-    because the intervals of the paper would have grown until it fits.
+    at the largest power of two whose batch fits in the horizon (`capped`). A longer job is then placed wherever it
+    fits, because the intervals of the paper would have grown until it fits.
     """
 
     tau: int

@@ -55,8 +55,7 @@ def improve(
 ) -> float:
     """Find the best draft by local search from each row of `starts`, S x Q turns; place the jobs by it.
 
-    `base` are tables of the same free capacity, in which nothing was held. Return the total of weight x
-    completion.
+    `base` are tables of the same free capacity, in which nothing was held. Return the total of weight x completion.
     """
     least = np.inf
     kept = Draft(draft.turns.copy(), draft.option.copy(), draft.group.copy(), draft.last.copy())

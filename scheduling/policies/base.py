@@ -61,8 +61,7 @@ class Policy(Protocol):
         cost.
 
         The job holds nothing in the book from now on. Return None if the promise cannot be kept or if the policy makes
-        no
-        promises.
+        no promises.
         """
 
     def prices(self, book: Book) -> Floats:

@@ -100,8 +100,7 @@ class Preemptive(PolicyBase):
         slot.
 
         This is the dual variable beta of the paper: the sum of 1 / D over incomplete chunks, averaged over the workers
-        of
-        the type that demands the resource, in jobs (not money) per slot.
+        of the type that demands the resource, in jobs (not money) per slot.
         """
         ledger = book.ledger
         prices = np.zeros(ledger.used.shape)

@@ -139,9 +139,9 @@ def duals(played: Played) -> Duals:
     """Compute alpha and beta of a run, the constraints that they violate, and a valid bound.
 
     Beta of a worker is the sum of 1 / D over the incomplete chunks sent to it, including those in transit. It is
-    feasible.
-    Alpha is not, because a later job may pass and delay an earlier one. The largest alpha that (6a) allows gives a
-    bound by weak duality: on ILP (4) without (4c) to (4g), so on the fractional flow of every schedule at speed 1.
+    feasible. Alpha is not, because a later job may pass and delay an earlier one. The largest alpha that (6a) allows
+    gives a bound by weak duality: on ILP (4) without (4c) to (4g), so on the fractional flow of every schedule at
+    speed 1.
 
     References
     ----------

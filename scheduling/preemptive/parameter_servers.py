@@ -75,7 +75,8 @@ def assign(
 
     References
     ----------
-    Preemptive edge-cloud paper, Algorithm 5, which as in the paper shares parameter servers that are in use.
+    Preemptive edge-cloud paper, Algorithm 5. As printed it may give a job a parameter server that is in use; here
+    it cannot.
     """
     places: dict[str, Counter[int]] = defaultdict(Counter)
     for segment in segments:

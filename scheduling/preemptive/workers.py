@@ -114,8 +114,7 @@ class Workers:
         """Return the task of a chunk of this job on machines of its ideal types; None if no server has such machines.
 
         The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
-        least for an update, the first of equals. A type that needs longer than any
-        horizon for a chunk is excluded.
+        least for an update, the first of equals.
         """
         if not self._worker_types or not self._ps_types:
             return None

@@ -24,7 +24,7 @@ MOST_COLUMNS = 60_000
 
 
 class TooLarge(NoPlan):
-    """The program would have more than MOST_COLUMNS slots."""
+    """The program would have more than MOST_COLUMNS columns for slots of passes."""
 
 
 def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=1, help="the first of the seeds")
         parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many (default {SEEDS})")
         parser.add_argument("--out", type=Path, help="folder for pages, JSON and CSV (default var/reproduction)")
-        parser.add_argument("--resume", action="store_true", help="use the runs of an interrupted time")
+        parser.add_argument("--resume", action="store_true", help="keep the runs that an interrupted command finished")
         parser.add_argument(
             "--record", action="store_true", help="also keep the result in docs/measurements/reproduction"
         )

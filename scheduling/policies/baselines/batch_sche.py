@@ -12,8 +12,7 @@ class BatchSche(WeightedCompletion):
 
     It is `weighted_completion` in interval mode (`interval`: A_online over A_dual over A_maxweight), where all
     jobs have the same weight, as in the mean JCT: the order is by the least share of the cluster x slots that a job
-    needs.
-    Everything else is the same; the parameters are separate.
+    needs. Everything else is the same; the parameters are separate.
 
     References
     ----------

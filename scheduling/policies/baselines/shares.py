@@ -14,8 +14,7 @@ def fair_counts(gangs: list[Gang], inventory: Inventory, capacity: Ints) -> list
     """Compute the number of workers of each job by progressive filling of dominant shares.
 
     Repeatedly, the job with the least dominant share (the first of equals) gets one more worker and the PSs for it. A
-    job
-    with D workers, or without capacity for its next worker, gets no more.
+    job with D workers, or without capacity for its next worker, gets no more.
 
     Parameters
     ----------
