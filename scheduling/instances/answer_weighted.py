@@ -122,5 +122,9 @@ def _policy(options: Options, instance: WeightedInstance) -> Policy:
         raise InvalidField("--policy", f"expected a policy without prices, as bids state weights, got {name}")
     if instance.architecture not in policy.architectures:
         raise InvalidField("--policy", f"expected a policy that runs {instance.architecture} jobs, got {name}")
-    policy.check(instance.inventory)
+    try:
+        policy.check(instance.inventory)
+    except InvalidField as error:
+        # The error is of the inventory that was made from the file, whose fields have other names.
+        raise InvalidField("--policy", f"expected a policy for the file's machines, got {name}: {error}") from None
     return policy

@@ -20,13 +20,14 @@ from scheduling.instances.fields import (
     check_integers,
     check_positive,
     check_some,
+    check_units,
     early_arrivals,
     inner_document,
     read_utility,
     repeated_ids,
 )
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField, OverCapacity, refuse_all
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
@@ -92,7 +93,7 @@ def read_instance(document: object) -> DpsInstance:
     *read, etas, busy = check_each(parts)
     bids, ids = tuple(bid for bid, _ in read), tuple(name for _, name in read)
     refuse_all([*repeated_ids(ids), *early_arrivals([bid.arrival for bid in bids])][:MOST_NAMED])
-    instance = DpsInstance(
+    return DpsInstance(
         T=slots,
         inventory=inventory,
         bids=bids,
@@ -101,8 +102,6 @@ def read_instance(document: object) -> DpsInstance:
         conventions=conventions,
         busy=busy,
     )
-    _check_usage(instance)
-    return instance
 
 
 def _read_inventory(root: Json) -> Inventory:
@@ -216,24 +215,16 @@ def _read_usage(root: Json, inventory: Inventory, slots: int) -> tuple[Placement
 
 
 def _placements(root: Json, inventory: Inventory, slots: int) -> Iterator[Placement]:
+    workers = len(inventory.workers)
     kinds = (
-        ("initial_worker_usage", Role.WORKER, inventory.workers),
-        ("initial_ps_usage", Role.PS, inventory.parameter_servers),
+        ("initial_worker_usage", Role.WORKER, inventory.capacity[:, :workers].tolist()),
+        ("initial_ps_usage", Role.PS, inventory.capacity[:, workers:].tolist()),
     )
-    for key, role, types in kinds:
+    for key, role, capacity in kinds:
         if root.get(key) is None:
             continue
         for t, table in enumerate(check_list(key, root[key], length=slots)):
             for s, row in enumerate(check_list(f"{key}[{t}]", table, length=len(inventory.servers))):
-                for m, count in enumerate(check_integers(f"{key}[{t}][{s}]", row, len(types))):
+                for m, count in enumerate(check_units(f"{key}[{t}][{s}]", row, capacity[s])):
                     if count:
                         yield Placement(start=t + 1, end=t + 2, role=role, server=s, type=m, count=count)
-
-
-def _check_usage(instance: DpsInstance) -> None:
-    try:
-        instance.ledger(tail=1)
-    except OverCapacity as error:
-        raise InvalidField(
-            "initial_worker_usage", f"expected no more than the capacity with initial_ps_usage, got more: {error}"
-        ) from None

@@ -1,15 +1,16 @@
 """Families of instance files: how each is recognised and answered."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
+from scheduling.instances.fields import inner_document
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.policies.base import Policy
 
 
@@ -49,10 +50,15 @@ class Family:
 
 
 def family_of(document: object, families: Sequence[Family]) -> Family:
-    """The family of an instance, bare or under `instance`; the first one for a document that is of none."""
-    inner = document.get("instance", document) if isinstance(document, Mapping) else {}
-    root: Mapping[Any, Any] = inner if isinstance(inner, Mapping) else {}
-    return next((family for family in families if family.key in root), families[0])
+    """The family of an instance, bare or under `instance`; raises InvalidField for a document that is of none."""
+    root = inner_document(document)
+    if not isinstance(root, dict):
+        raise InvalidField("document", f"expected an object, got {shown(root)}")
+    found = next((family for family in families if family.key in root), None)
+    if found is None:
+        keys = ", ".join(f"{family.key} ({family.name})" for family in families)
+        raise InvalidField("document", f"expected one of {keys}, got none of them")
+    return found
 
 
 def decide_in_order(policy: Policy, bids: Sequence[Bid], ledger: Ledger) -> list[Decision]:

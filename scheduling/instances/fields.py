@@ -60,6 +60,12 @@ def check_integers(where: str, row: object, length: int) -> list[int]:
     return check_each(partial(check_integer, f"{where}[{i}]", number) for i, number in entries)
 
 
+def check_units(where: str, row: object, capacity: Sequence[int]) -> list[int]:
+    """Check a list of whole numbers, each of at most its number in `capacity`."""
+    entries = enumerate(zip(check_list(where, row, length=len(capacity)), capacity, strict=True))
+    return check_each(partial(check_integer, f"{where}[{i}]", number, high=most) for i, (number, most) in entries)
+
+
 def check_fractions(where: str, row: object, length: int) -> tuple[Fraction, ...]:
     """Check a list of `length` exact rationals of at least 0."""
     entries = enumerate(check_list(where, row, length=length))

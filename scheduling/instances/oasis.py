@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from scheduling.instances.fields import (
     repeated_ids,
 )
 from scheduling.model.bid import Bid
-from scheduling.model.errors import InvalidField, OverCapacity, refuse_all
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Json
@@ -123,7 +124,7 @@ def read_oasis(document: object) -> OasisInstance:
     inventory = _inventory(pools, jobs)
     check_cells(slots, inventory)
     bids = tuple(_bids(jobs, inventory, slot_seconds, slots))
-    instance = OasisInstance(
+    return OasisInstance(
         T=slots,
         worker_servers=len(pools[0].servers),
         inventory=inventory,
@@ -135,13 +136,6 @@ def read_oasis(document: object) -> OasisInstance:
         l_arg=l_arg,
         busy=tuple(placement for pool in pools for placement in _busy(pool, pools, len(bids))),
     )
-    try:
-        instance.ledger()
-    except OverCapacity as error:
-        raise InvalidField(
-            "initial_worker_usage", f"expected no more than the capacity with initial_ps_usage, got more: {error}"
-        ) from None
-    return instance
 
 
 @dataclass(frozen=True)
@@ -195,6 +189,7 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
     servers, *demands = check_each(parts)
     tables = [] if root.get(usage_key) is None else check_list(usage_key, root[usage_key], length=slots)
     usage = [_read_table(f"{usage_key}[{t}]", table, resources, len(servers)) for t, table in enumerate(tables)]
+    refuse_all([*islice(_over_capacity(usage_key, usage, servers), MOST_NAMED)])
     vectors = [*servers, *demands, *(row for table in usage for row in table)]
     units = tuple(math.lcm(*(vector[r].denominator for vector in vectors)) for r in range(resources))
 
@@ -211,6 +206,17 @@ def _read_pool(root: Json, jobs: list[Json], slots: int, resources: int, role: R
         demands=[whole(row) for row in demands],
         usage=[[whole(row) for row in table] for table in usage],
     )
+
+
+def _over_capacity(
+    key: str, usage: list[list[tuple[Fraction, ...]]], servers: list[tuple[Fraction, ...]]
+) -> Iterator[InvalidField]:
+    for t, table in enumerate(usage):
+        for s, (row, capacity) in enumerate(zip(table, servers, strict=True)):
+            for r, (used, most) in enumerate(zip(row, capacity, strict=True)):
+                if used > most:
+                    problem = f"expected at most {shown(most)}, the capacity, got {shown(used)}"
+                    yield InvalidField(f"{key}[{t}][{s}][{r}]", problem)
 
 
 def _read_table(where: str, rows: object, resources: int, length: int | None = None) -> list[tuple[Fraction, ...]]:

@@ -30,7 +30,9 @@ from scheduling.model.validation import (
 MOST_MACHINES = 100_000
 LARGEST_SCALE = 10**6
 _JOB = ("id", "r", "D", "delta")
-_JOB_OPTIONAL = ("worker_type", "ps_types", "p0", "p1", "E", "B", "m", "G", "qb", "delta_cloud", "chunk_size", "gang")
+_PARTS = ("E", "B", "m", "G", "qb")
+"""The parts of p0 and p1, for a job that states neither."""
+_JOB_OPTIONAL = ("worker_type", "ps_types", "p0", "p1", *_PARTS, "delta_cloud", "chunk_size", "gang")
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,19 @@ def _read_job(where: str, row: object, servers: int, cloud: bool) -> _Job:
 
 
 def _processing(where: str, job: Json) -> tuple[Fraction, Fraction]:
-    """p0 and p1, slots: given, or E B (m + G) slots with q b more for each mini-batch's communication."""
-    keys = ("p0", "p1") if "p0" in job or "p1" in job else ("E", "B", "m", "G", "qb")
-    refuse_all([InvalidField(f"{where}.{key}", "missing") for key in keys if key not in job])
+    """p0 and p1, slots: given, or E B (m + G) slots with qb more for each mini-batch's communication."""
+    whole = "p0" in job or "p1" in job
+    keys = ("p0", "p1") if whole else _PARTS
+    wrong = [InvalidField(f"{where}.{key}", "missing") for key in keys if key not in job]
+    beside = [key for key in _PARTS if key in job] if whole else []
+    if beside:
+        problem = f"expected no {', '.join(_PARTS)} beside p0 and p1, got {', '.join(beside)}"
+        wrong.append(InvalidField(f"{where}.{beside[0]}", problem))
+    refuse_all(wrong)
     read = check_each(partial(check_fraction, f"{where}.{key}", job[key]) for key in keys)
-    slow, fast = read if len(read) == 2 else _by_batches(*read)
+    slow, fast = read if whole else _by_batches(*read)
+    if slow <= 0 and not whole:
+        raise InvalidField(f"{where}.E", "expected E, B and m + G + qb above 0, got a product of 0")
     if slow <= 0:
         raise InvalidField(f"{where}.p0", "expected more than 0, got 0")
     if fast <= 0:

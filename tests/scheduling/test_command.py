@@ -93,7 +93,8 @@ BAD: list[tuple[list[str | int], object, str]] = [
     (["conventions"], {"start": "late"}, "conventions.start"),
     (["conventions"], {"slot_convention": "inclusive", "window": "inclusive"}, "conventions.window"),
     (["initial_worker_usage"], [[[0]]], "initial_worker_usage"),
-    (["initial_worker_usage"], [[[3]]] * 4, "initial_worker_usage"),
+    (["initial_worker_usage"], [[[3]]] * 4, "initial_worker_usage[0][0][0]"),
+    (["initial_ps_usage"], [[[0]]] * 3 + [[[2]]], "initial_ps_usage[3][0][0]"),
     (["initial_ps_usage"], [[[0.5]]] * 4, "initial_ps_usage[0][0][0]"),
 ]
 
@@ -291,3 +292,14 @@ def test_a_policy_of_another_family_is_refused_by_its_name(
 def test_a_document_that_is_no_object_is_named(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decide", write(tmp_path, text)]) == 2
     assert capsys.readouterr().err.startswith("document: expected an object, got ")
+
+
+@pytest.mark.parametrize("document", [{}, {"T": 4}, {"servers": [], "jobs": []}, {"instance": {"T": 4}}])
+def test_a_file_of_no_family_is_asked_for_the_field_of_one(
+    document: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(document))]) == 2
+    assert capsys.readouterr().err == (
+        "document: expected one of worker_types (DPS), worker_servers (OASiS), arch (weighted completion),"
+        " cloud (preemptive), helpers (split learning), got none of them\n"
+    )

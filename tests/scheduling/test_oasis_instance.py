@@ -148,7 +148,7 @@ def test_what_is_in_use_before_the_first_job_is_in_the_ledger() -> None:
         ("prices.lnL1", 0, "prices.lnL2"),
         ("u_arg", "late", "u_arg"),
         ("initial_ps_usage", [[[0, 0]]], "initial_ps_usage"),
-        ("initial_ps_usage", [[[4, 0]]] * 3, "initial_worker_usage"),
+        ("initial_ps_usage", [[[0, 0]], [[4, 0]], [[0, 0]]], "initial_ps_usage[1][0][0]"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(path: str, value: object, field: str) -> None:

@@ -45,6 +45,8 @@ BAD: list[tuple[list[str | int], object, str]] = [
     (["jobs", 0, "weight"], 1, "jobs[0].weight"),
 ]
 
+BY_BATCHES = {"E": 1, "B": 2, "m": "1/2", "G": "1/2", "qb": "1/2"}
+
 
 def decide(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
     assert main(["decide", str(path), *options]) == 0
@@ -138,3 +140,34 @@ def test_times_that_cannot_be_counted_are_refused(tmp_path: Path, capsys: pytest
     file.write_text(json.dumps({"servers": [{"workers": [0], "pss": [0]}], "cloud": False, "jobs": jobs}))
     assert main(["decide", str(file)]) == 2
     assert "later than can be counted" in capsys.readouterr().err
+
+
+def by_batches(**parts: object) -> dict[str, Any]:
+    """The instance with the parts of p0 and p1 instead of both."""
+    job = {key: value for key, value in GOOD["jobs"][0].items() if key not in ("p0", "p1")}
+    return GOOD | {"jobs": [job | BY_BATCHES | parts]}
+
+
+def test_times_may_be_given_by_their_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = tmp_path / "parts.json", tmp_path / "whole.json"
+    path.write_text(json.dumps(by_batches()))
+    other.write_text(json.dumps(changed(changed(GOOD, ["jobs", 0, "p1"], 2), ["jobs", 0, "p0"], 3)))
+    assert decide(path, capsys, "--cloud", "edge") == decide(other, capsys, "--cloud", "edge")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (by_batches(E=0), "jobs[0].E: expected E, B and m + G + qb above 0, got a product of 0\n"),
+        (by_batches(p0=3, p1=1), "jobs[0].E: expected no E, B, m, G, qb beside p0 and p1, got E, B, m, G, qb\n"),
+        (changed(GOOD, ["jobs", 0, "qb"], -1), "jobs[0].qb: expected no E, B, m, G, qb beside p0 and p1, got qb\n"),
+        (by_batches(p0=3), "jobs[0].p1: missing; jobs[0].E: expected no E, B, m, G, qb beside p0 and p1, got"),
+    ],
+)
+def test_times_are_given_in_one_way(
+    document: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "instance.json"
+    path.write_text(json.dumps(document))
+    assert main(["decide", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(message)

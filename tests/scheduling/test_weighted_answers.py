@@ -103,6 +103,12 @@ def test_a_policy_with_prices_is_refused(policy: str) -> None:
         answer(PS | {"beta": None}, Options(policy=policy))
 
 
+def test_a_policy_that_cannot_use_the_machines_is_refused_by_its_name() -> None:
+    shared = PS | {"beta": None, "bw": 0, "workers": [[1]], "pss": [[1]], "servers": [[2]]}
+    with pytest.raises(InvalidField, match=r"^--policy: expected a policy for the file's machines, got preemptive: "):
+        answer(shared | {"jobs": []}, Options(policy="preemptive"))
+
+
 @pytest.mark.parametrize(("field", "options"), [("--policy", {"policy": "fifo"}), ("--mode", {"mode": "interval"})])
 def test_jobs_that_are_each_placed_alone_have_no_policy(field: str, options: dict[str, str]) -> None:
     with pytest.raises(InvalidField) as error:
