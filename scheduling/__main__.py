@@ -65,7 +65,7 @@ def _options() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m scheduling", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     decide = commands.add_parser("decide", help="decide the jobs of an instance file")
-    decide.add_argument("instance", metavar="INSTANCE", help="a JSON file")
+    decide.add_argument("instance", metavar="INSTANCE", help="a JSON file, see docs/users/instance-files.md")
     decide.add_argument("--policy", choices=sorted(POLICIES), help="default: that of the instance's paper")
     decide.add_argument(
         "--price",
