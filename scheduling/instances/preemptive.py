@@ -179,8 +179,8 @@ def _processing(where: str, job: Json) -> tuple[Fraction, Fraction]:
     refuse_all(wrong)
     read = check_each(partial(check_fraction, f"{where}.{key}", job[key]) for key in keys)
     slow, fast = read if whole else _by_batches(*read)
-    if slow <= 0 and not whole:
-        raise InvalidField(f"{where}.E", "expected E, B and m + G + qb above 0, got a product of 0")
+    if fast <= 0 and not whole:
+        raise InvalidField(f"{where}.E", "expected E, B and m + G above 0, got a product of 0")
     if slow <= 0:
         raise InvalidField(f"{where}.p0", "expected more than 0, got 0")
     if fast <= 0:

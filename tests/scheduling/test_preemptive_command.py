@@ -158,7 +158,8 @@ def test_times_may_be_given_by_their_parts(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (by_batches(E=0), "jobs[0].E: expected E, B and m + G + qb above 0, got a product of 0\n"),
+        (by_batches(E=0), "jobs[0].E: expected E, B and m + G above 0, got a product of 0\n"),
+        (by_batches(m=0, G=0, qb=1), "jobs[0].E: expected E, B and m + G above 0, got a product of 0\n"),
         (by_batches(p0=3, p1=1), "jobs[0].E: expected no E, B, m, G, qb beside p0 and p1, got E, B, m, G, qb\n"),
         (changed(GOOD, ["jobs", 0, "qb"], -1), "jobs[0].qb: expected no E, B, m, G, qb beside p0 and p1, got qb\n"),
         (by_batches(p0=3), "jobs[0].p1: missing; jobs[0].E: expected no E, B, m, G, qb beside p0 and p1, got"),
