@@ -179,14 +179,19 @@ def statements(bid: Bid) -> list[Utility]:
     return [*scaled, Constant(value), Linear(2 * value, value / 3), *(Step(9 * value, d) for d in range(HORIZON + 1))]
 
 
-def check_no_lie_pays(fast: Completions, bid: Bid, book: Book, where: str) -> None:
-    """Against other values and other shapes; a promised slot counts with what it is worth in truth."""
-    truth = fast.decide(bid, book).payoff
+def check_no_lie_pays(fast: Completions, bid: Bid, book: Book, where: str) -> tuple[Decision, list[Decision]]:
+    """Against other values and other shapes; a promised slot counts with what it is worth in truth.
+
+    Returns the decision on the truth, and those on the other statements.
+    """
+    truth, others = fast.decide(bid, book), []
     for utility in statements(bid):
         other = fast.decide(replace(bid, utility=utility), book)
+        others.append(other)
         if other.due is not None:
             gained = bid.utility.at(other.due - bid.arrival) - other.payment
-            assert gained * (1 - fast.later) <= truth + 1e-9, f"{where}: {utility} is promised slot {other.due}"
+            assert gained * (1 - fast.later) <= truth.payoff + 1e-9, f"{where}: {utility} is promised slot {other.due}"
+    return truth, others
 
 
 @few_and_many
