@@ -51,7 +51,7 @@ from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
 from studies.split_learning.runs.requests import PlanRunRequest, submit_run
 from studies.workloads.traces.upload import keep
-from tests.auctions.worlds import body, make_operator, make_user, submit
+from tests.auctions.worlds import body, make_market, make_operator, make_user, submit
 from tests.draws import LONGER, SOAK, choose_seed, rounds, some
 from tests.execution.rows import KEY, make_training
 from tests.rest import user_token
@@ -110,10 +110,10 @@ ONCE |= {
 """Operations that are possible once for each thing there is."""
 
 
-@pytest.fixture(autouse=True)
-def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
-    monkeypatch.setattr(project, "EXECUTION_DIR", tmp_path)
+@pytest.fixture(scope="module")
+def _objects(kept_rows: None) -> None:
+    """A market with a decided and a waiting bid of Alice, and what else operations are about."""
+    market, alice = make_market(), make_user("alice")
     User.objects.create_user("bob", password="correct horse")
     team = create_team("vision", "Vision", administrator=alice)
     for name in ("bella", "cleo"):
@@ -135,13 +135,30 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, tmp_pa
     ran(plan, market.cluster)
     for _ in range(2):
         submit_run(alice, plan, PlanRunRequest(market.cluster))
-    for _ in range(2):
         create_counterfactual(alice, market, CounterfactualRequest(make_policy("fifo", {})))
     replay_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
         create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))
     compute_runs_here(most=2)  # those of the first
+
+
+@pytest.fixture
+def alice(_objects: None, db: None) -> User:
+    """The owner of what there is."""
+    return User.objects.get(username="alice")
+
+
+@pytest.fixture
+def market(_objects: None, db: None) -> Market:
+    """The market of all bids."""
+    return Market.objects.get()
+
+
+@pytest.fixture(autouse=True)
+def _limits(market: Market, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """None is met by what is drawn; who waits for a decision gets one."""
+    monkeypatch.setattr(project, "EXECUTION_DIR", tmp_path)
     monkeypatch.setattr(project, "OPEN_WORK", dict.fromkeys(project.OPEN_WORK, 10**6))
     monkeypatch.setattr("auctions.webhooks.hooks.MOST_WEBHOOKS", 10**6)
     monkeypatch.setattr("execution.programs.MOST_OPEN", 10**6)
