@@ -10,9 +10,11 @@ from typing import NoReturn
 
 import hypothesis
 import pytest
+from auditlog.context import disable_auditlog
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
+from cluster import operators
 from cluster.database import holding
 from scheduling import kernels
 from studies.background import loading
@@ -98,6 +100,12 @@ def _tests_may_hold_the_lock() -> None:
 def _static_files_are_looked_up_when_asked_for() -> None:
     """Every client of a test makes the middleware again, which otherwise begins with a look at each of them."""
     settings.WHITENOISE_AUTOREFRESH = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _permissions_are_given_again_without_a_record() -> None:
+    """After each test that commits, operators get their permissions again; to record that takes a query for each."""
+    operators.ensure_operator_group = disable_auditlog()(operators.ensure_operator_group)
 
 
 @pytest.fixture(params=each())
