@@ -57,6 +57,12 @@ async def first(stream: AsyncGenerator[str], count: int) -> list[str]:
         return [await anext(stream) for _ in range(count)]
 
 
+async def news(stream: AsyncGenerator[str]) -> str:
+    """The first event of a stream, which is then closed; a busy machine may send signs of life before it."""
+    async with aclosing(stream):
+        return await anext(said async for said in stream if said.startswith("id: "))
+
+
 def test_a_stream_says_every_new_version(rows: Rows) -> None:
     rows.after = rows.move
     heard = asyncio.run(first(events.stream(1), 3))
@@ -68,12 +74,12 @@ def test_a_stream_that_is_resumed_loses_nothing_and_repeats_nothing(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "BEAT_S", 0.02)
-    assert asyncio.run(first(events.stream(1, "16-None"), 2))[1] == "id: 17-None\ndata: version 17\n\n"
+    assert asyncio.run(news(events.stream(1, "16-None"))) == "id: 17-None\ndata: version 17\n\n"
     assert asyncio.run(first(events.stream(1, "17-None"), 3))[1:] == [": still here\n\n"] * 2
     rows.move()
-    assert asyncio.run(first(events.stream(1, "17-None"), 2))[1] == "id: 18-None\ndata: version 18\n\n"
+    assert asyncio.run(news(events.stream(1, "17-None"))) == "id: 18-None\ndata: version 18\n\n"
     rows.marks[1] = "18 18"  # the certificate is newer, which pages show
-    assert asyncio.run(first(events.stream(1, "18-None"), 2))[1] == "id: 18-18\ndata: version 18\n\n"
+    assert asyncio.run(news(events.stream(1, "18-None"))) == "id: 18-18\ndata: version 18\n\n"
 
 
 def test_a_stream_that_is_resumed_waits_for_a_query_of_its_own(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +146,14 @@ def test_the_mark_is_the_markets_version(market: Market) -> None:
 
 def test_a_quiet_stream_sends_signs_of_life(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "BEAT_S", 0.1)
-    heard = asyncio.run(first(events.stream(1), 4))
-    assert heard[1:] == ["id: 17-None\ndata: version 17\n\n", *[": still here\n\n"] * 2]
+
+    async def listen() -> list[str]:
+        async with aclosing(events.stream(1)) as stream:
+            while not (await anext(stream)).startswith("id: "):  # a busy machine may send some before
+                pass
+            return [await anext(stream) for _ in range(2)]
+
+    assert asyncio.run(listen()) == [": still here\n\n"] * 2
 
 
 def test_a_quiet_stream_ends_in_time(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
