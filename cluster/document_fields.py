@@ -30,6 +30,7 @@ from scheduling.model.types import Json
 from scheduling.model.validation import (
     MOST_NAMED,
     check_each,
+    check_flag,
     check_integer,
     check_list,
     check_named,
@@ -63,7 +64,7 @@ def checked(document: object) -> Json:
         "epoch": partial(_epoch, "epoch", facts["epoch"]),
         "slot_seconds": partial(check_integer, "slot_seconds", facts["slot_seconds"], low=1),
         "horizon_slots": partial(check_integer, "horizon_slots", facts["horizon_slots"], low=1, high=LARGEST_HORIZON),
-        "standing_by_default": partial(_flag, "standing_by_default", facts.get("standing_by_default", True)),
+        "standing_by_default": partial(check_flag, "standing_by_default", facts.get("standing_by_default", True)),
         "clock": partial(_clock, "clock", facts.get("clock", {"kind": "real"})),
         "resources": partial(_rows, "resources", facts["resources"], _resource),
     }
@@ -206,12 +207,6 @@ def _amounts(field: str, value: object, resources: list[str], *, low: int) -> di
     row = check_object(field, value, required=[], optional=resources)
     amount_of = partial(check_integer, low=low, high=LARGEST_AMOUNT)
     return check_named({name: partial(amount_of, f"{field}.{name}", amount) for name, amount in row.items()})
-
-
-def _flag(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidField(field, f"expected true or false, got {shown(value)}")
-    return value
 
 
 def _choice(field: str, value: object, known: Iterable[str]) -> str:

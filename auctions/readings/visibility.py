@@ -20,7 +20,7 @@ def bids(market: Market, viewer: User) -> QuerySet[Bid]:
 
 
 def bid(market: Market, viewer: User, sequence: int) -> Bid | None:
-    """Return the one of these with this number, with its owner; None if there is none."""
+    """Return the bid with this number, and its owner with it; None if the viewer may see no such bid."""
     if sequence > BigIntegerField.MAX_BIGINT:
         return None
     whose = _whose(market, viewer)
@@ -39,7 +39,7 @@ def _whose(market: Market, viewer: User) -> tuple[int, ...]:
 
 
 def _bids(market: int, owner: int | None = None, team: int | None = None) -> QuerySet[Bid]:
-    """Return the bids of this owner or of this team; of both kinds None stands for all."""
+    """Return the bids of this owner and those of this team; all bids if no owner is named."""
     found = Bid.objects.filter(market=market)
     if owner is None:
         return found

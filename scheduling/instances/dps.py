@@ -14,7 +14,6 @@ from scheduling.instances.fields import (
     MOST_CHUNKS,
     MOST_SLOTS,
     check_cells,
-    check_flag,
     check_fractions,
     check_id,
     check_integers,
@@ -34,6 +33,7 @@ from scheduling.model.types import Json
 from scheduling.model.validation import (
     MOST_NAMED,
     check_each,
+    check_flag,
     check_fraction,
     check_integer,
     check_list,

@@ -42,13 +42,6 @@ def check_some(where: str, rows: object, word: str) -> list[object]:
     return found
 
 
-def check_flag(where: str, value: object) -> bool:
-    """Check a boolean."""
-    if not isinstance(value, bool):
-        raise InvalidField(where, f"expected true or false, got {shown(value)}")
-    return value
-
-
 def read_utility(where: str, document: Json) -> Utility:
     """Read the utility of a job."""
     return utility_from_json(document, where)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduling.instances.fields import check_flag, check_fractions, check_id, inner_document, repeated_ids
+from scheduling.instances.fields import check_fractions, check_id, inner_document, repeated_ids
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
@@ -19,6 +19,7 @@ from scheduling.model.utility import Constant
 from scheduling.model.validation import (
     MOST_NAMED,
     check_each,
+    check_flag,
     check_fraction,
     check_integer,
     check_list,

@@ -8,7 +8,7 @@ from typing import Any
 from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.json_text import read_json
 from scheduling.model.types import Json
-from scheduling.model.validation import check_each, check_integer, check_list, check_number, shown
+from scheduling.model.validation import check_each, check_flag, check_integer, check_list, check_number, shown
 
 
 def parameter(default: Any, text: str, **limits: Any) -> Any:
@@ -88,9 +88,7 @@ def _checked(name: str, one: "Field[Any]", value: object) -> object:
             raise InvalidField(name, f"expected one of {', '.join(limits['choices'])}, got {shown(value)}")
         return value
     if isinstance(one.default, bool):
-        if not isinstance(value, bool):
-            raise InvalidField(name, f"expected true or false, got {shown(value)}")
-        return value
+        return check_flag(name, value)
     if isinstance(one.default, tuple):
         number = partial(check_number, low=limits["low"], high=limits["high"])
         return tuple(check_each(partial(number, f"{name}[{i}]", row) for i, row in enumerate(check_list(name, value))))

@@ -61,6 +61,13 @@ def check_object(field: str, value: object, *, required: Iterable[str], optional
     return value
 
 
+def check_flag(field: str, value: object) -> bool:
+    """Check a boolean."""
+    if not isinstance(value, bool):
+        raise InvalidField(field, f"expected true or false, got {shown(value)}")
+    return value
+
+
 def check_each(checks: Iterable[Callable[[], T]]) -> list[T]:
     """Make all checks, then return their results; raises one InvalidField that names the wrong fields of all."""
     found, wrong = list[T](), list[InvalidField]()

@@ -59,7 +59,7 @@ class Field:
     @property
     def indices(self) -> int:
         """The depth of the lists that it consists of."""
-        return len(re.findall(r"\[\w\]", re.search(r"(\[\w\])*$", self.path)[0]))  # type: ignore[index]
+        return self.path.rpartition(".")[2].count("[")
 
     @property
     def named(self) -> str:
