@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -101,4 +102,5 @@ def _options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without a traceback where nobody reads on, as after `| head`
     sys.exit(main())

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from functools import partial
 from math import ceil, floor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.types import Ints, Json
-from scheduling.model.validation import check_each, check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.validation import (
+    MOST_NAMED,
+    check_each,
+    check_fraction,
+    check_integer,
+    check_list,
+    check_named,
+    check_object,
+    shown,
+)
 from scheduling.split_learning.instance import (
     GIGABYTE,
     LARGEST_SLOTS,
@@ -20,6 +29,8 @@ from scheduling.split_learning.instance import (
     gigabytes,
 )
 from scheduling.split_learning.plan import Plan
+
+T = TypeVar("T")
 
 LARGEST_GB = 10**8
 LONGEST_NAME = 100
@@ -121,36 +132,37 @@ def _rows(name: str, rows: object, *, required: str, optional: tuple[str, ...]) 
 
 
 def _names(kind: str, rows: list[Json]) -> tuple[str, ...]:
-    found = []
-    for n, row in enumerate(rows):
-        name = row.get("name", f"{kind}-{n + 1}")
+    def read(n: int, name: object) -> str:
         if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
             raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to {LONGEST_NAME} characters, got {shown(name)}")
-        found.append(name)
-    return tuple(found)
+        return name
+
+    return tuple(check_each(partial(read, n, row.get("name", f"{kind}-{n + 1}")) for n, row in enumerate(rows)))
 
 
 def _switch(rows: list[Json], who: tuple[str, ...]) -> Ints:
     """Slots."""
-    found = []
-    for n, row in enumerate(rows):
-        try:
-            found.append(check_integer(f"helpers[{n}].switch", row.get("switch", 0), high=LARGEST_SLOTS))
-        except InvalidField as error:
-            raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
+    check = partial(check_integer, high=LARGEST_SLOTS)
+    found = check_each(
+        partial(_of, who[n], check, f"helpers[{n}].switch", row.get("switch", 0)) for n, row in enumerate(rows)
+    )
     return np.array(found, dtype=np.int64)
 
 
 def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints:
     """Bytes."""
-    found = []
-    for n, row in enumerate(rows):
-        try:
-            amount = check_fraction(f"{name}[{n}].{key}", row[key], high=LARGEST_GB) * GIGABYTE
-        except InvalidField as error:
-            raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
-        found.append(ceil(amount) if key == "demand_gb" else floor(amount))
-    return np.array(found, dtype=np.int64)
+    check = partial(check_fraction, high=LARGEST_GB)
+    found = check_each(partial(_of, who[n], check, f"{name}[{n}].{key}", row[key]) for n, row in enumerate(rows))
+    whole = ceil if key == "demand_gb" else floor
+    return np.array([whole(amount * GIGABYTE) for amount in found], dtype=np.int64)
+
+
+def _of(who: str, check: Callable[[str, object], T], field: str, value: object) -> T:
+    """Check a value; an error says whose it is."""
+    try:
+        return check(field, value)
+    except InvalidField as error:
+        raise InvalidField(error.field, f"{error.problem} ({who})") from None
 
 
 def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
@@ -163,27 +175,32 @@ def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
         if "gap" not in root:
             raise InvalidField("gap", "missing")
         return _matrix("gap", root["gap"], names)
-    parts = sum((_matrix(name, root[name], names) for name in _PARTS), np.zeros((), dtype=np.int64))
-    if "gap" in root:
-        wrong = np.argwhere(_matrix("gap", root["gap"], names) != parts)
-        if len(wrong):
-            i, j = (int(x) for x in wrong[0])
-            raise InvalidField(f"gap[{i}][{j}]", f"expected {' + '.join(_PARTS)} = {parts[i, j]}, got another number")
-    return np.asarray(parts, dtype=np.int64)
+    given = [*_PARTS, *(name for name in ("gap",) if name in root)]
+    tables = check_named({name: partial(_matrix, name, root[name], names) for name in given})
+    parts: Ints = tables[_PARTS[0]] + tables[_PARTS[1]]
+    wrong = np.argwhere(tables.get("gap", parts) != parts)[:MOST_NAMED].tolist()
+    whole = " + ".join(_PARTS)
+    refuse_all(
+        [InvalidField(f"gap[{i}][{j}]", f"expected {whole} = {parts[i, j]}, got another number") for i, j in wrong]
+    )
+    return parts
 
 
 def _matrix(name: str, rows: object, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
     """Slots, helpers x clients."""
     helpers, clients = names
-    found = np.empty((len(helpers), len(clients)), dtype=np.int64)
-    for i, row in enumerate(check_list(name, rows, length=len(helpers))):
-        cells = check_list(f"{name}[{i}]", row, length=len(clients))
-        for j, cell in enumerate(cells):
-            if isinstance(cell, bool) or not isinstance(cell, int) or not 0 <= cell <= LARGEST_SLOTS:
-                raise InvalidField(
-                    f"{name}[{i}][{j}]",
-                    f"expected 0 to {LARGEST_SLOTS} whole slots, got {shown(cell)} (helper {helpers[i]}, client"
-                    f" {clients[j]})",
-                )
-            found[i, j] = cell
+    found = np.zeros((len(helpers), len(clients)), dtype=np.int64)
+
+    def read(i: int, row: object) -> None:
+        wrong = list[InvalidField]()
+        for j, cell in enumerate(check_list(f"{name}[{i}]", row, length=len(clients))):
+            if isinstance(cell, int) and not isinstance(cell, bool) and 0 <= cell <= LARGEST_SLOTS:
+                found[i, j] = cell
+            elif len(wrong) < MOST_NAMED:
+                who = f"(helper {helpers[i]}, client {clients[j]})"
+                problem = f"expected 0 to {LARGEST_SLOTS} whole slots, got {shown(cell)} {who}"
+                wrong.append(InvalidField(f"{name}[{i}][{j}]", problem))
+        refuse_all(wrong)
+
+    check_each(partial(read, i, row) for i, row in enumerate(check_list(name, rows, length=len(helpers))))
     return found

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -251,6 +252,20 @@ def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: 
     if price in ("paper", "printed"):
         assert row["payoff"] == pytest.approx(load(path)["expected"]["inclusive_strict"]["isolated"][0]["payoff"])
     assert done.stderr == ""
+
+
+@pytest.mark.thorough
+def test_it_ends_without_a_traceback_where_nobody_reads_its_answer() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scheduling", "decide", str(own_case("dps/types_differ"))],
+        cwd=Path(__file__).resolve().parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    process.stdout.close()  # as `head` does when it has its lines
+    _, error = process.communicate()
+    assert (process.returncode, error) == (-signal.SIGPIPE, b"")
 
 
 def test_one_line_names_every_wrong_number_of_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

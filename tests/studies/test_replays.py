@@ -393,3 +393,13 @@ def test_ctrl_c_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
             process.kill()
         _, error = process.communicate()
     assert (process.returncode, error) == (-signal.SIGINT, "")
+
+
+def test_a_command_whose_reader_has_ended_ends_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "version"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    process.stdout.close()  # as `head` does when it has its lines
+    _, error = process.communicate()
+    assert (process.returncode, error) == (1, "")

@@ -28,12 +28,18 @@ class Command(BaseCommand):
         """Add the paper, the figure and the scale."""
         parser.add_argument("paper", nargs="?", help=f"one of {', '.join(PAPERS)}")
         parser.add_argument("figure", nargs="*", help="numbers as printed; all of them if left out")
-        parser.add_argument("--full", action="store_true", help="at the paper's own scale: up to hours")
-        parser.add_argument("--scale", choices=[str(scale) for scale in Scale], default="small")
+        scale = parser.add_mutually_exclusive_group()
+        scale.add_argument("--full", action="store_true", help="at the paper's own scale: up to hours")
+        scale.add_argument(
+            "--scale", choices=[str(scale) for scale in Scale], default="small",
+            help="size of the instances (default small: a minute or two for a paper); full is the paper's own",
+        )  # fmt: skip
         parser.add_argument("--seed", type=int, default=1, help="the first of the seeds")
         parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many (default {SEEDS})")
         parser.add_argument("--out", type=Path, help="folder for pages, JSON and CSV (default var/reproduction)")
-        parser.add_argument("--resume", action="store_true", help="keep the runs that an interrupted command finished")
+        parser.add_argument(
+            "--resume", action="store_true", help="keep the runs that an interrupted command of the same code finished"
+        )
         parser.add_argument(
             "--record", action="store_true", help="also keep the result in docs/measurements/reproduction"
         )
@@ -52,6 +58,8 @@ class Command(BaseCommand):
         for figure in figures:
             self._drawing = figure.name
             runs = RunFile(folder / f"{file_name(figure)}-{scale}.runs.jsonl", resume=options["resume"])
+            if runs.of_other_code:
+                self.stderr.write(f"{figure.name}: {runs.of_other_code} runs of other code are made again.")
             result = _computed(paper, figure, replace(task, runs=runs))
             if options["record"]:
                 write_result(result, settings.BASE_DIR / "docs/measurements/reproduction")

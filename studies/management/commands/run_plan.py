@@ -28,8 +28,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the plan, the length of a slot, the number of batches and the file of measured times."""
         parser.add_argument("plan", type=int, help="number of a completed plan")
-        parser.add_argument("--slot-seconds", type=float, default=0.05)
-        parser.add_argument("--batches", type=int, default=3)
+        parser.add_argument(
+            "--slot-seconds", type=float, default=0.05,
+            help=f"length of a slot of the plan here, seconds, at most {LONGEST_SLOT_S:g} (default 0.05)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--batches", type=int, default=3, help=f"how often all tasks run, at most {MOST_BATCHES} (default 3)"
+        )
         parser.add_argument("--csv", type=Path, help="file for the measured start and end of each task")
 
     def handle(self, *args: Any, **options: Any) -> None:

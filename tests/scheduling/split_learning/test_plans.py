@@ -174,6 +174,38 @@ def test_bad_instances_are_refused_by_name(old: str, new: str, field: str, words
     assert words in caught.value.problem
 
 
+def test_one_error_names_every_wrong_cell_switch_and_memory() -> None:
+    document = instance_document(draw(np.random.default_rng(1), clients=3, helpers=2))
+    document["release"][0][2] = document["release"][1][0] = -1
+    document["tail_forward"] = [[1, 1, 1], [1, 1]]
+    document["head_backward"] = [["a", 1, 1], [1, 1, 1]]
+    document["helpers"][0]["switch"] = document["helpers"][1]["switch"] = "b"
+    document["clients"][0]["demand_gb"] = document["clients"][2]["demand_gb"] = -1
+    with pytest.raises(InvalidField) as caught:
+        read_split_learning(document)
+    assert {wrong.field for wrong in caught.value.all_wrong} == {
+        *("release[0][2]", "release[1][0]", "tail_forward[1]", "head_backward[0][0]"),
+        *("helpers[0].switch", "helpers[1].switch", "clients[0].demand_gb", "clients[2].demand_gb"),
+    }
+
+
+def test_of_a_large_table_fifty_wrong_cells_are_named() -> None:
+    document = instance_document(draw(np.random.default_rng(1), clients=40, helpers=2))
+    document["gap"] = [["a"] * 40, ["b"] * 40]
+    with pytest.raises(InvalidField) as caught:
+        read_split_learning(document)
+    cells = [(0, j) for j in range(40)] + [(1, j) for j in range(10)]
+    assert [wrong.field for wrong in caught.value.all_wrong] == [f"gap[{i}][{j}]" for i, j in cells]
+
+
+def test_each_gap_that_is_not_the_sum_of_its_parts_is_named() -> None:
+    document = instance_document(draw(np.random.default_rng(1), clients=2, helpers=1))
+    document |= {"gap": [[3, 4]], "tail_forward": [[1, 1]], "head_backward": [[1, 1]]}
+    with pytest.raises(InvalidField) as caught:
+        read_split_learning(document)
+    assert [wrong.field for wrong in caught.value.all_wrong] == ["gap[0][0]", "gap[0][1]"]
+
+
 def test_memory_that_is_too_little_for_all_names_who_has_most() -> None:
     instance = draw(np.random.default_rng(1), clients=5, helpers=2)
     with pytest.raises(InvalidField, match=r"at most 1\.1 GB of all clients together") as caught:
