@@ -1,8 +1,12 @@
-"""Small clusters under a stopped clock, and bids that fit in the head."""
+"""Small clusters under a stopped clock, and bids that fit in the head.
+
+It is not recorded here who made users and clusters and set clocks: a record takes longer than the deed.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from auditlog.context import disable_auditlog
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
@@ -34,46 +38,62 @@ def make_cluster(name: str = "lab", *, servers: int = 2, units: int = 4, horizon
 
     A bid that does not say so does not stand: a rejection is final.
     """
-    cluster = Cluster.objects.create(
-        name=name,
-        title=name.title(),
-        epoch=timezone.now(),
-        slot_seconds=SLOT_S,
-        horizon_slots=horizon,
-        standing_by_default=False,
-        clock_kind=ClockKind.VIRTUAL,
-        clock_running=False,
-        clock_offset_s=0.0,
+    with disable_auditlog():
+        cluster = Cluster.objects.create(
+            name=name,
+            title=name.title(),
+            epoch=timezone.now(),
+            slot_seconds=SLOT_S,
+            horizon_slots=horizon,
+            standing_by_default=False,
+            clock_kind=ClockKind.VIRTUAL,
+            clock_running=False,
+            clock_offset_s=0.0,
+        )
+    named = (Resource(cluster=cluster, name=name, position=i) for i, name in enumerate(("gpu", "ps")))
+    gpu, ps = Resource.objects.bulk_create(named)
+    worker, server = MachineType.objects.bulk_create(
+        MachineType(cluster=cluster, role=role, name=resource.name, bandwidth_mbps=bandwidth, position=0)
+        for role, resource, bandwidth in ((MachineRole.WORKER, gpu, 1000), (MachineRole.PS, ps, 4000))
     )
-    resources = [Resource.objects.create(cluster=cluster, name=n, position=i) for i, n in enumerate(("gpu", "ps"))]
-    for role, resource, bandwidth in ((MachineRole.WORKER, resources[0], 1000), (MachineRole.PS, resources[1], 4000)):
-        machine = MachineType.objects.create(
-            cluster=cluster, role=role, name=resource.name, bandwidth_mbps=bandwidth, position=0
-        )
-        Demand.objects.create(machine_type=machine, resource=resource, amount=1)
-    for i in range(servers + 1):
-        add_server(cluster, f"edge-{i}" if i < servers else "cloud", units=units if i < servers else 2 * units)
+    Demand.objects.bulk_create(
+        Demand(machine_type=machine, resource=resource, amount=1) for machine, resource in ((worker, gpu), (server, ps))
+    )
+    _add_servers(cluster, {**{f"edge-{i}": units for i in range(servers)}, "cloud": 2 * units})
     profile = ModelProfile.objects.create(cluster=cluster, name="ResNet-50", gradient_mb=10, chunks=4, minibatches=10)
-    for machine in MachineType.objects.filter(cluster=cluster):
-        StepTime.objects.create(
-            profile=profile, machine_type=machine, seconds=9.0 if machine.role == MachineRole.WORKER else 1.0
-        )
+    StepTime.objects.bulk_create(
+        StepTime(profile=profile, machine_type=machine, seconds=seconds)
+        for machine, seconds in ((worker, 9.0), (server, 1.0))
+    )
     return cluster
 
 
 def add_server(cluster: Cluster, name: str, *, units: int, delay_s: float | None = None) -> Server:
     """A server with as many units of every resource."""
-    cloud = name == "cloud"
-    server = Server.objects.create(
-        cluster=cluster,
-        name=name,
-        kind=ServerKind.CLOUD if cloud else ServerKind.EDGE,
-        upload_delay_s=delay_s if delay_s is not None else (300.0 if cloud else 0.0),
-        position=Server.objects.filter(cluster=cluster).count(),
-    )
-    for resource in Resource.objects.filter(cluster=cluster):
-        Capacity.objects.create(server=server, resource=resource, amount=units)
+    [server] = _add_servers(cluster, {name: units}, delay_s=delay_s)
     return server
+
+
+def _add_servers(cluster: Cluster, units: Mapping[str, int], *, delay_s: float | None = None) -> list[Server]:
+    """Servers by name, after those that there are."""
+    first = Server.objects.filter(cluster=cluster).count()
+    servers = Server.objects.bulk_create(
+        Server(
+            cluster=cluster,
+            name=name,
+            kind=ServerKind.CLOUD if name == "cloud" else ServerKind.EDGE,
+            upload_delay_s=delay_s if delay_s is not None else (300.0 if name == "cloud" else 0.0),
+            position=position,
+        )
+        for position, name in enumerate(units, start=first)
+    )
+    resources = Resource.objects.filter(cluster=cluster)
+    Capacity.objects.bulk_create(
+        Capacity(server=server, resource=resource, amount=units[server.name])
+        for server in servers
+        for resource in resources
+    )
+    return servers
 
 
 PRICED: Final[Mapping[str, float]] = {"initial_low": 0.01, "initial_high": 1.0}
@@ -87,7 +107,8 @@ def make_market(cluster: Cluster | None = None, **parameters: Any) -> Market:
 
 def make_user(name: str = "alice", **fields: Any) -> User:
     """A user, who cannot log in by password."""
-    return User.objects.create(username=name, **fields)
+    with disable_auditlog():
+        return User.objects.create(username=name, **fields)
 
 
 def make_operator(name: str = "olga") -> User:
@@ -120,4 +141,5 @@ def sell_out(market: Market) -> Market:
 
 def set_time(market: Market, seconds: float) -> None:
     """Set the cluster's stopped clock."""
-    set_clock(market.cluster, at_s=seconds)
+    with disable_auditlog():
+        set_clock(market.cluster, at_s=seconds)

@@ -166,7 +166,7 @@ def test_tokens_are_recorded_without_what_they_are(alice: User, as_alice: Client
 
 
 def test_a_new_user_is_recorded_by_the_columns_of_the_table(db: None) -> None:
-    carol = make_user("carol")
+    carol = User.objects.create(username="carol")
     entry = LogEntry.objects.get(object_id=carol.pk, action=LogEntry.Action.CREATE, content_type__model="user")
     assert {"username", "password", "is_active"} <= set(entry.changes)
     assert not {"bids", "plans", "last_login", "date_joined"} & set(entry.changes)
@@ -175,7 +175,7 @@ def test_a_new_user_is_recorded_by_the_columns_of_the_table(db: None) -> None:
 def test_an_entry_is_rolled_back_with_its_change(market: Market) -> None:
     count = LogEntry.objects.count()
     with transaction.atomic():
-        make_user("dora")
+        User.objects.create(username="dora")
         assert LogEntry.objects.count() > count
         transaction.set_rollback(True)
     assert LogEntry.objects.count() == count
