@@ -4,11 +4,26 @@ from fractions import Fraction
 
 import numpy as np
 
+from cluster.database.prepared import Prepared
 from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
 from cluster.models import MachineType as MachineTypeRow
 from cluster.units import bytes_down
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
+
+_RESOURCES = Prepared(lambda cluster: Resource.objects.filter(cluster=cluster), int)
+_SERVERS = Prepared(lambda cluster: Server.objects.filter(cluster=cluster), int)
+_CAPACITIES = Prepared(
+    lambda cluster: Capacity.objects.filter(server__cluster=cluster).values_list("server_id", "resource_id", "amount"),
+    int,
+)
+_TYPES = Prepared(lambda cluster: MachineTypeRow.objects.filter(cluster=cluster), int)
+_DEMANDS = Prepared(
+    lambda cluster: Demand.objects.filter(machine_type__cluster=cluster).values_list(
+        "machine_type_id", "resource_id", "amount"
+    ),
+    int,
+)
 
 
 def inventory_of(cluster: Cluster) -> Inventory:
@@ -19,23 +34,21 @@ def inventory_of(cluster: Cluster) -> Inventory:
     scheduling.model.errors.InvalidField
         If the rows are not an inventory, such as a machine type that takes nothing.
     """
-    resources = list(Resource.objects.filter(cluster=cluster))
-    servers = list(Server.objects.filter(cluster=cluster))
+    resources = _RESOURCES(cluster.pk)
+    servers = _SERVERS(cluster.pk)
     column = {resource.pk: i for i, resource in enumerate(resources)}
     row = {server.pk: i for i, server in enumerate(servers)}
     capacity = np.zeros((len(servers), len(resources)), dtype=np.int64)
-    held = Capacity.objects.filter(server__cluster=cluster).values_list("server_id", "resource_id", "amount")
-    for server, resource, amount in held:
+    for server, resource, amount in _CAPACITIES(cluster.pk):
         if resource not in column:
             raise InvalidField(
                 servers[row[server]].name,
                 "expected capacity of this cluster's resources, got a resource of another cluster",
             )
         capacity[row[server], column[resource]] = amount
-    types = list(MachineTypeRow.objects.filter(cluster=cluster))
+    types = _TYPES(cluster.pk)
     demand = {machine.pk: [0] * len(resources) for machine in types}
-    taken = Demand.objects.filter(machine_type__cluster=cluster).values_list("machine_type_id", "resource_id", "amount")
-    for machine_type, resource, amount in taken:
+    for machine_type, resource, amount in _DEMANDS(cluster.pk):
         if resource not in column:
             name = next(machine.name for machine in types if machine.pk == machine_type)
             raise InvalidField(name, "expected demand of this cluster's resources, got a resource of another cluster")

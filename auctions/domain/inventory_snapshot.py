@@ -153,12 +153,18 @@ def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: 
     return np.moveaxis(moved, 0, axis)
 
 
+_SERVERS = Prepared(lambda cluster: Server.objects.filter(cluster=cluster), int)
+_OUTAGES = Prepared(lambda cluster: Outage.objects.filter(server__cluster=cluster, ended_version=None), int)
+_RESOURCES = Prepared(lambda cluster: Resource.objects.filter(cluster=cluster).values_list("name", "pk"), int)
+_TYPES = Prepared(lambda cluster: MachineType.objects.filter(cluster=cluster).values_list("role", "name", "pk"), int)
+
+
 def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> InventorySnapshot:
     """Return the snapshot of the cluster's present rows, with the servers that are out of service."""
     inventory = inventory_of(cluster) if inventory is None else inventory
-    servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
+    servers = {server.name: server for server in _SERVERS(cluster.pk)}
     rows = [servers[name] for name in inventory.servers]
-    said = {row.server_id: row for row in Outage.objects.filter(server__in=rows, ended_version=None)}
+    said = {row.server_id: row for row in _OUTAGES(cluster.pk)}
     states = [said.get(row.pk) for row in rows]
     closed = tuple(None if row is None or row.out_slot is not None else row.from_slot for row in states)
     gone = [row is not None and row.out_slot is not None for row in states]
@@ -166,8 +172,8 @@ def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> Invento
     if any(gone):
         left = np.where(np.array(gone)[:, np.newaxis], 0, inventory.capacity)
         inventory = replace(inventory, capacity=left)
-    resources = {r.name: r.pk for r in Resource.objects.filter(cluster=cluster)}
-    types = {(m.role, m.name): m.pk for m in MachineType.objects.filter(cluster=cluster)}
+    resources = dict(_RESOURCES(cluster.pk))
+    types = {(role, name): key for role, name, key in _TYPES(cluster.pk)}
     return InventorySnapshot(
         inventory=inventory,
         horizon=cluster.horizon_slots,
