@@ -56,6 +56,10 @@ def one_thing_at_a_time(market: Market) -> list[str]:
 
 def no_ps_is_shared(market: Market) -> list[str]:
     """Check that no two jobs share a parameter server, and that every job has one while it runs and only then."""
+    segments = recorded(market.pk).segments
+    rows = list(PsAssignment.objects.filter(bid__market=market).select_related("bid"))
+    if not segments and not rows:  # no job was ever queued
+        return []
     most: dict[tuple[int, int], int] = defaultdict(int)
     for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
         snapshot = InventorySnapshot.from_json(event.payload)
@@ -64,8 +68,7 @@ def no_ps_is_shared(market: Market) -> list[str]:
             for p, machine in enumerate(snapshot.ps_ids):
                 most[server, machine] = max(most[server, machine], int(count[s, p]))
     problems = ps_assignments.shared(market, most)
-    ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in recorded(market.pk).segments)
-    rows = list(PsAssignment.objects.filter(bid__market=market).select_related("bid"))
+    ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in segments)
     served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)
     problems += [
         f"bid {r.bid.sequence} had no parameter server from {r.start} on" for r in rows if r.host == PsHost.NONE
@@ -93,6 +96,8 @@ def chunks_complete(market: Market) -> list[str]:
             and row.worked != row.count * row.each
         ):
             problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
+    if not done:
+        return problems
     completed = Bid.objects.filter(
         market=market, seal=None, state=BidState.COMPLETED, ended_slot=None, queued__isnull=False
     )
