@@ -58,6 +58,7 @@ from tests.auctions.worlds import (
     submit,
 )
 from tests.draws import fresh_seed, rounds
+from tests.rows import taken_back
 
 NOON: Final = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -359,14 +360,15 @@ TAMPERED: Final[dict[str, Callable[[Bid], object]]] = {
 
 
 @pytest.mark.usefixtures("moment")
-@pytest.mark.parametrize("what", TAMPERED)
-def test_the_audit_finds_what_was_changed(market: Market, team: Team, bella: User, what: str) -> None:
+def test_the_audit_finds_what_was_changed(market: Market, team: Team, bella: User) -> None:
     limit(team, price_of_one(market) * 1.5)
     bid, rejected = decided(market, bella), decided(market, bella)
-    assert_sound(market)
-    TAMPERED[what](bid)
     assert rejected.state == BidState.REJECTED
-    assert [one for one in (*audit_market(market), *audit_teams()) if not one.passed]
+    assert_sound(market)
+    for what, tamper in TAMPERED.items():
+        with taken_back():
+            tamper(bid)
+            assert [one for one in (*audit_market(market), *audit_teams()) if not one.passed], what
 
 
 def test_a_rejection_for_the_budget_keeps_what_prices_learn_from_the_bid() -> None:
