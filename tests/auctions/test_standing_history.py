@@ -15,6 +15,7 @@ from auctions.engine.jobs import retry_bid, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.history.audit import CHECKS
 from auctions.history.audit_pass import EventPass
+from auctions.history.replay import replay_market
 from auctions.models import (
     Bid,
     BidState,
@@ -148,13 +149,15 @@ def test_nobody_pays_more_than_the_posted_price_at_admission_and_every_payoff_is
         assert decision.schedule is not None
         assert decision.schedule.start >= decision.slot > (bid.decision.stood_from or 0)
     assert_sound(market)  # which computes the posted price of each admission again
+    assert replay_market(market).mismatches == ()
     assert_replayed_as_recorded(market)
     assert_stands_on_rows_as_on_events(market)
     assert_the_same_policy_changes_nothing(market)
     assert_every_bid_is_accounted_for(market, "dps", "oasis", "fifo")
 
 
-@pytest.mark.parametrize("prices", [PRICES, {}], ids=["paper", "quantile"])
+@pytest.mark.soak
+@pytest.mark.parametrize("prices", some([PRICES, {}], 1), ids=str)
 def test_a_live_day_equals_its_simulation(db: None, prices: dict[str, Any]) -> None:
     market = make_market(make_cluster(servers=1, units=4, horizon=HORIZON), **prices)
     seed, end = fresh_seed(), 14 + 2 * HORIZON + 1
