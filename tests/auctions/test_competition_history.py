@@ -48,7 +48,7 @@ from tests.auctions.counterfactual.assertions import (
 )
 from tests.auctions.standing import HORIZON, assert_sound, drawn_bids, pass_to
 from tests.auctions.worlds import PRICED, make_user, submit
-from tests.draws import fresh_seed
+from tests.draws import fresh_seed, some
 
 pytestmark = pytest.mark.thorough
 
@@ -122,7 +122,7 @@ def deeds(market: Market, slot: int, rng: np.random.Generator, kind: str) -> Non
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["competition", "both"])
+@pytest.mark.parametrize("kind", some(["competition", "both"], 1))
 def test_a_day_of_withdrawals_cancellations_lost_servers_and_policies_is_replayed_byte_for_byte(
     db: None, seen: Seen, kind: str, tmp_path: Path, settings: Any
 ) -> None:

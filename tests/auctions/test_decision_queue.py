@@ -48,6 +48,7 @@ from scheduling.model.utility import Constant
 from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES, make_policy
 from tests.auctions.worlds import PRICED, add_server, body, make_cluster, make_market, set_time, submit
+from tests.draws import some
 
 
 def findings(market: Market) -> dict[str, tuple[str, ...]]:
@@ -306,7 +307,8 @@ def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_
     assert findings(market) == {}
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "oasis"])  # it needs other machines
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", some(sorted(POLICIES.keys() - {"oasis"}), 5))  # that one needs other machines
 def test_no_bid_is_decided_before_it_arrived_though_the_clock_was_set_back(policy: str, alice: User) -> None:
     """Slots that had begun when a bid arrived stay in the past, though nothing else happened in them."""
     market = open_market(make_cluster(servers=3), policy=policy)

@@ -32,6 +32,7 @@ from tests.auctions.counterfactual.assertions import (
     assert_the_same_policy_changes_nothing,
 )
 from tests.auctions.worlds import body, make_cluster, make_market, make_operator, make_user, sell_out, set_time, submit
+from tests.draws import some
 
 FAMILIES = ("dps", "oasis", "completions", "competition", "weighted_completion", "dorm", "fifo", "preemptive")
 
@@ -159,8 +160,9 @@ def test_what_it_frees_is_sold_to_the_next_bid_and_the_bounds_hold(alice: User) 
     assert_sound(market)
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", some(FAMILIES, 4))
 def test_every_policy_plans_the_freed_machines_anew(name: str, alice: User, db: None) -> None:
     cluster = make_cluster(units=4, horizon=40)
     if name == "oasis":

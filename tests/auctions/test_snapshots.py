@@ -54,7 +54,7 @@ POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
 }
 AT_ONCE = 6
 """Readers who come at once."""
-DRAWN = 4
+DRAWN = 3
 """Readings of each kind of market that an ordinary run disturbs; a soak disturbs all of them."""
 MEMORIES = ("of this process", "of another process", "empty")
 """Processes whose decisions disturb a reading: the reader's memory knows of them, or not."""
