@@ -18,7 +18,7 @@ from studies.models import Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.submission import submit_plan
-from tests.auctions.worlds import make_operator, make_user, submit
+from tests.auctions.worlds import make_market, make_operator, make_user, submit
 
 PEOPLE = ("alice", "bob", "anonymous", "olga", "sam", "root")
 """The owner, another bidder, a visitor, a member of the group, staff outside it, a superuser who is not staff."""
@@ -68,10 +68,10 @@ DEEDS: dict[str, tuple[Deed, tuple[int, int, int, int, int, int]]] = {
 """What is done to Alice's bid and plan, and what each of the people is answered; 200 to a visitor is the login page."""
 
 
-@pytest.fixture
-def people(alice: User) -> dict[str, User | None]:
+@pytest.fixture(scope="module")
+def people(kept_rows: None) -> dict[str, User | None]:
     return {
-        "alice": alice,
+        "alice": make_user("alice"),
         "bob": make_user("bob"),
         "anonymous": None,
         "olga": make_operator("olga"),
@@ -80,17 +80,47 @@ def people(alice: User) -> dict[str, User | None]:
     }
 
 
-@pytest.fixture
-def bid(market: Market, alice: User) -> Bid:
+@pytest.fixture(scope="module")
+def alice(people: dict[str, User | None]) -> User:
+    found = people["alice"]
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def planned(alice: User) -> Bid:
     """A planned job of Alice."""
+    market = make_market()
     bid = submit(market, alice, label="secret of alice", epochs=2)
     decision_queue.process_pending(market.pk)
     return bid
 
 
-@pytest.fixture
-def plan(alice: User) -> Plan:
+@pytest.fixture(scope="module")
+def sent(alice: User) -> Plan:
     return submit_plan(alice, PlanRequest.from_json({"instance": TINY, "label": "secret of alice"}))
+
+
+@pytest.fixture
+def bid(planned: Bid, db: None) -> Bid:
+    """The same, in each test as it was made."""
+    return Bid.objects.get(pk=planned.pk)
+
+
+@pytest.fixture
+def market(bid: Bid) -> Market:
+    return bid.market
+
+
+@pytest.fixture
+def plan(sent: Plan, db: None) -> Plan:
+    return Plan.objects.get(pk=sent.pk)
+
+
+@pytest.fixture
+def olga(people: dict[str, User | None], db: None) -> User:
+    """The operator."""
+    return User.objects.get(username="olga")
 
 
 def client_of(user: User | None) -> Client:
@@ -140,8 +170,7 @@ def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
     assert displacements(bid, user) == ()
 
 
-def test_a_user_who_leaves_the_group_is_no_operator_from_then_on(market: Market, bid: Bid) -> None:
-    olga = make_operator()
+def test_a_user_who_leaves_the_group_is_no_operator_from_then_on(bid: Bid, olga: User) -> None:
     client = client_of(olga)
     assert client.get(f"{API}/bids/1").status_code == 200
     olga.groups.clear()
@@ -154,34 +183,34 @@ def test_a_user_who_leaves_the_group_is_no_operator_from_then_on(market: Market,
 def test_the_rule_is_the_permission_to_change_clusters_however_it_is_held(
     db: None, codename: str, through_group: bool
 ) -> None:
-    alice = make_user("alice")
+    carol = make_user("carol")
     permission = Permission.objects.get(content_type__app_label="cluster", codename=codename)
     if through_group:
         group = Group.objects.create(name="others")
         group.permissions.add(permission)
-        alice.groups.add(group)
+        carol.groups.add(group)
     else:
-        alice.user_permissions.add(permission)
-    alice.user_permissions.add(Permission.objects.get(content_type__app_label="auctions", codename="change_market"))
-    assert is_operator(alice) is alice.has_perm("cluster.change_cluster") is (codename == "change_cluster")
+        carol.user_permissions.add(permission)
+    carol.user_permissions.add(Permission.objects.get(content_type__app_label="auctions", codename="change_market"))
+    assert is_operator(carol) is carol.has_perm("cluster.change_cluster") is (codename == "change_cluster")
 
 
 def test_a_permission_of_the_same_name_on_something_else_makes_nobody_an_operator(db: None) -> None:
-    alice = make_user("alice")
+    carol = make_user("carol")
     market = ContentType.objects.get(app_label="auctions", model="market")
-    alice.user_permissions.add(Permission.objects.create(content_type=market, codename="change_cluster", name="other"))
-    assert not is_operator(alice)
+    carol.user_permissions.add(Permission.objects.create(content_type=market, codename="change_cluster", name="other"))
+    assert not is_operator(carol)
 
 
-def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
-    for user in (make_operator(), make_user("root", is_superuser=True)):
+def test_an_operator_who_is_not_active_is_none(olga: User) -> None:
+    for user in (olga, User.objects.get(username="root")):
         assert is_operator(user)
         user.is_active = False
         assert not is_operator(user)
 
 
-def test_a_number_too_large_for_any_row_is_not_there(market: Market) -> None:
-    client = client_of(make_operator())
+def test_a_number_too_large_for_any_row_is_not_there(market: Market, olga: User) -> None:
+    client = client_of(olga)
     for number in (2**63, 10**19):
         for rows in ("counterfactuals", "bids"):
             assert client.get(f"{PAGES}/{rows}/{number}/").status_code == 404
