@@ -34,7 +34,11 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
 """What stands for a part of an address, if it is not the number of a row."""
 ROWS: Final = ("sequence", "number", "plan", "trace", "experiment", "counterfactual", "run")
 NUMBERED: Final = (*ROWS, "token", "invitation", "webhook", "delivery")
-"""Parts of addresses that number rows: the bidder's own, another's, and one that there is not."""
+"""Parts of addresses that number rows."""
+OF_BIDS: Final = "/bids/<"
+"""In routes of bids, of which there are the bidder's own and another's. There is no other row with a number, so one
+number shows the answer to all.
+"""
 TABLES: Final = {
     "plan_csv": ("helpers", "clients", "schedule", "course"),
     "experiment_csv": ("results", "runs"),
@@ -94,7 +98,7 @@ def addresses(numbers: tuple[int, ...]) -> list[Address]:
         paths = [f"/{route}"]
         for part in parts:
             if part in NUMBERED:
-                values = tuple(map(str, numbers))
+                values = tuple(map(str, numbers if OF_BIDS in route else numbers[:1]))
             else:
                 values = TABLES.get(name, VALUES["name"]) if part == "name" and name in TABLES else VALUES[part]
             slot = re.compile(rf"<(\w+:)?{part}>")
