@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 T = TypeVar("T")
 SOAK: Final = os.environ.get("SHADOWPRICE_SOAK") == "1"
@@ -50,6 +51,20 @@ def fresh_seed() -> int:
     """A seed for the test that runs now: another one in every run, unless the seed of the run is asked for."""
     test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
     return int(np.random.default_rng([choose_seed(), crc32(test.encode())]).integers(1 << 31))
+
+
+def integers(low: int, high: int) -> st.SearchStrategy[int]:
+    """Whole numbers from `low` to `high` that are new in every run, from the first one on.
+
+    Of its own integers Hypothesis tries the simplest first, so a test with one example would always draw the same.
+    """
+
+    def moved(number: int) -> int:
+        """Move it, round the end, by as much as follows from the seed of the run."""
+        move = int(np.random.default_rng([fresh_seed(), low, high]).integers(high - low + 1))
+        return low + (number - low + move) % (high - low + 1)
+
+    return st.integers(low, high).map(moved)
 
 
 def fresh() -> tuple[np.random.Generator, int]:

@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import draws
@@ -36,6 +36,28 @@ def test_it_prints_what_hypothesis_draws(number: int) -> None:
     print(f"drew {number}")
 
 
+@settings(max_examples=1)
+@given(draws.integers(0, 10**9))
+def test_it_prints_the_first_of_new_integers(number: int) -> None:
+    print(f"drew {number}")
+
+
+def test_new_integers_begin_elsewhere_in_every_run_and_are_all_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[list[int]] = []
+
+    @settings(max_examples=40, database=None)
+    @given(draws.integers(3, 6))
+    def note(number: int) -> None:
+        runs[-1].append(number)
+
+    for seed in range(20):
+        monkeypatch.setenv("SHADOWPRICE_SEED", str(seed))
+        runs.append([])
+        note()
+    assert all(set(run) == {3, 4, 5, 6} for run in runs)
+    assert {run[0] for run in runs} == {3, 4, 5, 6}
+
+
 def test_some_names_are_drawn_in_their_order_and_all_in_a_soak(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"name {i}" for i in range(9)]
     monkeypatch.setattr(draws, "SOAK", False)
@@ -63,5 +85,5 @@ def test_the_end_of_a_run_prints_the_seed_that_draws_the_same_again() -> None:
 def test_a_soak_runs_random_tests_alone_with_more_rounds() -> None:
     printed = run("-m", "soak", SHADOWPRICE_SOAK="1")
     assert f"{LONGER} rounds" in printed
-    assert "2 passed" in printed
+    assert "3 passed" in printed
     assert "soak, seed" in printed

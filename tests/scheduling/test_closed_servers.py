@@ -20,13 +20,13 @@ from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Json
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.registry import POLICIES, make_policy
-from tests.draws import rounds
+from tests.draws import integers, rounds
 from tests.scheduling.policy_settings import SETTINGS
 from tests.scheduling.test_dps import INVENTORY, held
 from tests.scheduling.twins import elastic_cases, elastic_exact, elastic_milp, rigid_cases, rigid_exact, rigid_milp
 from tests.scheduling.worlds import SLOTS, world_for
 
-seeds = st.integers(0, 2**32 - 1)
+seeds = integers(0, 2**32 - 1)
 quick = settings(max_examples=rounds(4, longer=60))
 BOOKING = [(name, one) for name, many in SETTINGS.items() for one in many if not POLICIES[name].queues]
 each_booking_policy = pytest.mark.parametrize(("name", "parameters"), BOOKING)
@@ -110,7 +110,7 @@ def test_elastic_jobs_get_the_best_of_what_is_open(seed: int) -> None:
 
 
 @each_booking_policy
-@settings(max_examples=rounds(4, longer=60))
+@settings(max_examples=rounds(2, longer=120))
 @given(seed=seeds)
 @example(seed=10)  # a job ends before the server that it holds closes, within the slots that Dorm divides
 @example(seed=23)  # a running job that may be stopped holds machines on a server that is closed

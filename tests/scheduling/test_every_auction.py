@@ -17,7 +17,7 @@ from scheduling.model.utility import Step
 from scheduling.policies.base import Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.registry import make_policy
-from tests.draws import rounds
+from tests.draws import integers, rounds
 from tests.scheduling.policy_settings import (
     each_auction,
     each_auction_in_money,
@@ -27,7 +27,7 @@ from tests.scheduling.policy_settings import (
 from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
-seeds = st.integers(0, 2**32 - 1)
+seeds = integers(0, 2**32 - 1)
 quick = settings(max_examples=rounds(1, longer=150))
 
 
@@ -114,7 +114,7 @@ def test_a_book_rebuilt_from_its_schedules_gives_the_same_bytes(name: str, param
 
 @each_auction
 @quick
-@given(seed=seeds, factor=st.floats(1.0, 50.0), deadline=st.integers(SLOTS // 2, SLOTS))
+@given(seed=seeds, factor=integers(10, 500).map(lambda tenths: tenths / 10), deadline=integers(SLOTS // 2, SLOTS))
 def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
     name: str, parameters: Json, seed: int, factor: float, deadline: int
 ) -> None:
@@ -146,11 +146,13 @@ def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
 def test_enough_of_those_bids_are_admitted(name: str, parameters: Json) -> None:
     admitted = 0
     for seed in range(20):
+        if admitted == 5:
+            return
         drawn = world_for(make_policy(name, parameters), seed)
         going, _ = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
         rich = replace(drawn.bids[-1], utility=Step(1e6, float(SLOTS)))
         admitted += going.policy.decide(rich, going.book()).admitted
-    assert admitted >= 5
+    assert admitted == 5
 
 
 @each_auction
@@ -184,7 +186,7 @@ def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: i
 
 @each_auction_in_money
 @quick
-@given(seed=seeds, factor=st.sampled_from([0.25, 0.5, 2.0, 1024.0]))
+@given(seed=seeds, factor=integers(0, 3).map((0.25, 0.5, 2.0, 1024.0).__getitem__))
 def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: Json, seed: int, factor: float) -> None:
     # Powers of two: with other factors a rounding may choose another of several optimal prices of a linear program.
     policy = make_policy(name, parameters)
@@ -213,7 +215,7 @@ def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: 
 
 @each_auction_of_machines
 @quick
-@given(seed=seeds, slots=st.integers(1, 4))
+@given(seed=seeds, slots=integers(1, 4))
 @example(seed=28132062, slots=1)  # one price at all uses
 def test_prices_are_finite_never_negative_and_rise_with_use(name: str, parameters: Json, seed: int, slots: int) -> None:
     drawn = world_for(make_policy(name, parameters), seed)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -21,15 +20,15 @@ from scheduling.model.utility import Inverse, Linear
 from scheduling.policies.base import Objective, Policy
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.registry import POLICIES, make_policy
-from tests.draws import rounds
+from tests.draws import integers, rounds
 from tests.scheduling.policy_settings import SETTINGS, each_planner, each_policy
 from tests.scheduling.queue_record import queues_from_record
 from tests.scheduling.worlds import SLOTS, World, rings, world_for
 
 UNTIL = 400
 """Slots after which every job must be complete, whatever the policy."""
-seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(2, longer=60))
+seeds = integers(0, 2**32 - 1)
+quick = settings(max_examples=rounds(1, longer=120))
 
 
 def arriving(drawn: World, seed: int) -> list[Bid]:
@@ -95,17 +94,24 @@ def test_every_registered_policy_is_tried_here() -> None:
 @each_policy
 @quick
 @given(seed=seeds)
-def test_no_server_is_ever_over_capacity(name: str, parameters: Json, seed: int) -> None:
-    drawn, _, going = run(make_policy(name, parameters), seed)
-    used = held_by([*going.done.values(), *going.book.jobs.values()], drawn.inventory)
-    assert (used <= drawn.inventory.capacity).all()
+def test_runs_stay_within_capacity_lose_no_job_say_why_and_give_the_same_bytes_again(
+    name: str, parameters: Json, seed: int
+) -> None:
+    policy = make_policy(name, parameters)
+    drawn, bids, first = run(policy, seed)
+    assert_within_capacity(first, drawn.inventory)
+    assert_all_complete(first, bids)
+    assert_decisions_say_why(first, policy, drawn.inventory)
+    assert_same_bytes(first, run(make_policy(name, parameters), seed)[2])
 
 
-@each_policy
-@quick
-@given(seed=seeds)
-def test_every_job_is_complete_in_the_end_and_none_is_lost(name: str, parameters: Json, seed: int) -> None:
-    _, bids, going = run(make_policy(name, parameters), seed)
+def assert_within_capacity(going: Simulation, inventory: Inventory) -> None:
+    used = held_by([*going.done.values(), *going.book.jobs.values()], inventory)
+    assert (used <= inventory.capacity).all()
+
+
+def assert_all_complete(going: Simulation, bids: list[Bid]) -> None:
+    """Every job is complete in the end, and none is lost."""
     rejected = [d.bid_id for d in going.decisions if not d.admitted]
     assert [d.bid_id for d in going.decisions] == [bid.id for bid in bids]
     assert not going.book.jobs
@@ -114,7 +120,7 @@ def test_every_job_is_complete_in_the_end_and_none_is_lost(name: str, parameters
 
 @each_policy
 @quick
-@given(seed=seeds, until=st.integers(0, 12))
+@given(seed=seeds, until=integers(0, 12))
 def test_a_job_runs_after_its_upload_within_its_limits_and_gets_its_whole_work(
     name: str, parameters: Json, seed: int, until: int
 ) -> None:
@@ -153,17 +159,11 @@ def assert_served(workers: list[Placement], pss: list[Placement], inventory: Inv
     assert remote * rate <= sum(p.count for p in pss) * inventory.parameter_servers[pss[0].type].bandwidth_mbps
 
 
-@each_policy
-@quick
-@given(seed=seeds)
-def test_a_decision_says_why_and_never_costs_its_owner_more_than_its_value(
-    name: str, parameters: Json, seed: int
-) -> None:
-    policy = make_policy(name, parameters)
-    drawn, _, going = run(policy, seed)
+def assert_decisions_say_why(going: Simulation, policy: Policy, inventory: Inventory) -> None:
+    """And none costs its owner more than its value."""
     for decision in going.decisions:
         assert decision.explanation
-        assert len(decision.density) == len(drawn.inventory.resources)
+        assert len(decision.density) == len(inventory.resources)
         assert (decision.reason is None) == decision.admitted
         assert 0 <= decision.payment <= decision.value
         assert decision.payoff == decision.value - decision.payment
@@ -174,11 +174,7 @@ def test_a_decision_says_why_and_never_costs_its_owner_more_than_its_value(
             assert not decision.moves
 
 
-@each_policy
-@quick
-@given(seed=seeds)
-def test_the_same_bids_give_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
-    first, second = (run(make_policy(name, parameters), seed)[2] for _ in range(2))
+def assert_same_bytes(first: Simulation, second: Simulation) -> None:
     assert receipts(first) == receipts(second)
     assert [canonical(Decision.from_json(parse(text)).to_json()) for text in receipts(first)] == receipts(first)
     assert moves(first) == moves(second)
@@ -195,7 +191,7 @@ def moves(going: Simulation) -> list[tuple[int, str]]:
 
 @each_policy
 @quick
-@given(seed=seeds, until=st.integers(0, 8))
+@given(seed=seeds, until=integers(0, 8))
 def test_a_book_rebuilt_from_its_rows_goes_on_in_the_same_way(
     name: str, parameters: Json, seed: int, until: int
 ) -> None:
@@ -221,7 +217,7 @@ def test_a_book_rebuilt_from_its_rows_goes_on_in_the_same_way(
 
 @each_policy
 @quick
-@given(seed=seeds, factor=st.floats(1.5, 50.0))
+@given(seed=seeds, factor=integers(15, 500).map(lambda tenths: tenths / 10))
 def test_the_payment_does_not_depend_on_the_value_stated_given_the_schedule(
     name: str, parameters: Json, seed: int, factor: float
 ) -> None:
@@ -251,13 +247,13 @@ def test_prices_are_finite_and_never_negative(name: str, parameters: Json, seed:
 
 @each_policy
 @quick
-@given(seed=seeds, data=st.data())
-def test_it_goes_on_when_jobs_are_cancelled(name: str, parameters: Json, seed: int, data: st.DataObject) -> None:
+@given(seed=seeds)
+def test_it_goes_on_when_jobs_are_cancelled(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     drawn, _, going = run(policy, seed, until=4)
-    cancelled = []
-    for _ in range(data.draw(st.integers(0, len(going.book.jobs)))):
-        job = going.cancel(data.draw(st.sampled_from(sorted(going.book.jobs))))
+    cancelled, rng = [], np.random.default_rng(seed)
+    for _ in range(int(rng.integers(len(going.book.jobs) + 1))):
+        job = going.cancel(str(rng.choice(sorted(going.book.jobs))))
         cancelled.append(replace(job, held=tuple(p.until(4) for p in job.held if p.start < 4), completion=None))
     going.advance(UNTIL)
     assert not going.book.jobs
@@ -296,7 +292,7 @@ def test_renaming_servers_changes_no_completion(name: str, parameters: Json, see
 
 @each_planner
 @quick
-@given(seed=seeds, factor=st.sampled_from([0.25, 2.0, 1024.0]))
+@given(seed=seeds, factor=integers(0, 2).map((0.25, 2.0, 1024.0).__getitem__))
 def test_where_nobody_pays_only_the_ratio_of_weights_matters(
     name: str, parameters: Json, seed: int, factor: float
 ) -> None:

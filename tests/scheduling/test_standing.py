@@ -29,13 +29,13 @@ from scheduling.policies.standing import (
     with_first_offer,
 )
 from scheduling.registry import make_policy
-from tests.draws import rounds
+from tests.draws import integers, rounds
 from tests.scheduling.policy_settings import each_auction, each_exact_auction, each_policy
 from tests.scheduling.test_every_policy import arriving, assert_kept, held_by
 from tests.scheduling.worlds import SLOTS, world, world_for
 
-seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=rounds(2, longer=60))
+seeds = integers(0, 2**32 - 1)
+quick = settings(max_examples=rounds(1, longer=120))
 HURRIED = StandingRule(every=2, most=3, longest=1.0)
 
 
@@ -189,12 +189,12 @@ def test_jobs_of_standing_bids_are_whole_and_counted_once(name: str, parameters:
 @each_auction
 @pytest.mark.thorough
 def test_some_bids_are_admitted_when_they_are_tried_again(name: str, parameters: Json) -> None:
-    later = 0
-    for seed in range(12):
+    def is_admitted_later(seed: int) -> bool:
         bids, run = standing_run(make_policy(name, parameters), seed)
         run.advance(60)
-        later += sum(d.admitted and d.slot > bid.arrival for bid, d in zip(bids, run.decisions, strict=True))
-    assert later > 0
+        return any(d.admitted and d.slot > bid.arrival for bid, d in zip(bids, run.decisions, strict=True))
+
+    assert any(map(is_admitted_later, range(12)))
 
 
 @each_auction
@@ -241,7 +241,7 @@ def as_if_new(bid: Bid, now: int) -> Bid:
 
 @each_auction
 @quick
-@given(seed=seeds, waited=st.integers(1, 6))
+@given(seed=seeds, waited=integers(1, 6))
 def test_a_bid_that_has_waited_is_decided_like_a_new_one_with_what_is_left(
     name: str, parameters: Json, seed: int, waited: int
 ) -> None:
@@ -266,7 +266,7 @@ def test_a_bid_that_has_waited_is_decided_like_a_new_one_with_what_is_left(
 
 @each_policy
 @quick
-@given(seed=seeds, waited=st.integers(1, 6))
+@given(seed=seeds, waited=integers(1, 6))
 def test_no_policy_starts_a_bid_that_has_waited_before_now(name: str, parameters: Json, seed: int, waited: int) -> None:
     policy = make_policy(name, parameters)
     drawn = world_for(policy, seed)
@@ -286,7 +286,7 @@ def test_no_policy_starts_a_bid_that_has_waited_before_now(name: str, parameters
 
 @each_exact_auction
 @quick
-@given(seed=seeds, waited=st.integers(1, 6), factor=st.floats(0.1, 10.0))
+@given(seed=seeds, waited=integers(1, 6), factor=integers(1, 100).map(lambda tenths: tenths / 10))
 def test_no_statement_in_a_single_try_earns_more_than_the_truth(
     name: str, parameters: Json, seed: int, waited: int, factor: float
 ) -> None:
@@ -332,7 +332,7 @@ def test_a_sequence_of_tries_is_not_truthful() -> None:
 
 
 @quick
-@given(seed=seeds, factor=st.floats(0.05, 1.0))
+@given(seed=seeds, factor=integers(5, 100).map(lambda hundredths: hundredths / 100))
 def test_at_given_prices_a_lower_statement_is_never_admitted_sooner(seed: int, factor: float) -> None:
     drawn = world(seed, kind="own")
     etas = (5.0,) * len(drawn.inventory.workers), (5.0,) * len(drawn.inventory.parameter_servers)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from scheduling.analysis.truthfulness import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
 from scheduling.book.state import Book
@@ -19,7 +18,7 @@ from scheduling.policies.base import Grant
 from scheduling.policies.preemptive import Preemptive
 from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
-from tests.draws import rounds
+from tests.draws import integers, rounds
 from tests.scheduling.policy_settings import each_exact_auction, each_policy
 from tests.scheduling.worlds import Run, world_for
 
@@ -45,8 +44,8 @@ def truth(curve: list[Misreport]) -> Misreport:
 
 
 @each_exact_auction
-@settings(max_examples=rounds(3, longer=50))
-@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=rounds(2, longer=75))
+@given(seed=integers(0, 2**32 - 1))
 def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     bid, book = last_of(name, parameters, seed)
@@ -67,7 +66,7 @@ def bought(decision: Decision) -> tuple[int | None, int | None]:
 
 @each_policy
 @settings(max_examples=rounds(1, longer=90))
-@given(seed=st.integers(0, 2**32 - 1))
+@given(seed=integers(0, 2**32 - 1))
 def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     bid, book = last_of(name, parameters, seed)
@@ -81,7 +80,7 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
 
 @each_policy
 @settings(max_examples=rounds(1, longer=90))
-@given(seed=st.integers(0, 2**32 - 1))
+@given(seed=integers(0, 2**32 - 1))
 def test_each_statement_gets_what_the_policy_decides_about_it(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     bid, book = last_of(name, parameters, seed)
