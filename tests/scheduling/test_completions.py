@@ -18,7 +18,7 @@ from scheduling.model.decision import Decision, Reason, canonical
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Role, Schedule
-from scheduling.model.types import Json
+from scheduling.model.types import Floats, Json
 from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Utility
 from scheduling.policies.base import Grant
 from scheduling.policies.completions import Completions
@@ -46,14 +46,9 @@ class Watched(Completions):
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         decision = super().decide(bid, book)
-        granted = self.grants(book)(bid)
-        assert granted == (Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None)
-        if decision.admitted and decision.due is not None and decision.schedule is not None:
-            posted = self.prices(book)[decision.due - book.now - 1].max(axis=0)
-            assert decision.payment == pytest.approx(float(posted @ least_consumption(bid, book.inventory).units))
-            assert decision.value == bid.utility.at(decision.due - bid.arrival)
-            assert decision.payoff > 0, "a bid never loses by its admission"
-            assert decision.schedule.completion <= decision.due <= book.ledger.end
+        check_decision(decision, bid, book, granted=self.grants(book)(bid))
+        if decision.admitted:
+            check_payment(decision, bid, book, posted=self.prices(book))
         return decision
 
     def admissions(self, book: Book) -> Callable[[Bid], Decision | None]:
@@ -67,8 +62,24 @@ class Watched(Completions):
         return checked
 
 
-def policy(parameters: Json) -> Watched:
-    return Watched(**{"refit_every": 3, "initial_low": 0.01, "initial_high": 0.5, **parameters})
+def check_decision(decision: Decision, bid: Bid, book: Book, *, granted: Grant | None) -> None:
+    """Against what is granted on this book; an admission, against what the bid states, too."""
+    assert granted == (Grant(decision.schedule, decision.payment, decision.due) if decision.admitted else None)
+    if decision.admitted and decision.due is not None and decision.schedule is not None:
+        assert decision.value == bid.utility.at(decision.due - bid.arrival)
+        assert decision.payoff > 0, "a bid never loses by its admission"
+        assert decision.schedule.completion <= decision.due <= book.ledger.end
+
+
+def check_payment(decision: Decision, bid: Bid, book: Book, *, posted: Floats) -> None:
+    """An admission costs its least consumption at the posted prices, T x S x R, of the promised slot."""
+    assert decision.due is not None
+    unit = posted[decision.due - book.now - 1].max(axis=0)
+    assert decision.payment == pytest.approx(float(unit @ least_consumption(bid, book.inventory).units))
+
+
+def policy(parameters: Json, of: type[Completions] = Watched) -> Completions:
+    return of(**{"refit_every": 3, "initial_low": 0.01, "initial_high": 0.5, **parameters})
 
 
 def stream(seed: int) -> tuple[World, list[Bid]]:
@@ -83,13 +94,17 @@ def stream(seed: int) -> tuple[World, list[Bid]]:
     ]
 
 
-def start(parameters: Json, inventory: Inventory, rule: StandingRule | None = None) -> Simulation:
-    return Simulation(policy(parameters), RunningBook(Ledger(inventory, start=0, slots=HORIZON)), rule=rule)
+def start(
+    parameters: Json, inventory: Inventory, rule: StandingRule | None = None, of: type[Completions] = Watched
+) -> Simulation:
+    return Simulation(policy(parameters, of), RunningBook(Ledger(inventory, start=0, slots=HORIZON)), rule=rule)
 
 
-def run(parameters: Json, seed: int, rule: StandingRule | None) -> tuple[World, Simulation]:
+def run(
+    parameters: Json, seed: int, rule: StandingRule | None, of: type[Completions] = Watched
+) -> tuple[World, Simulation]:
     drawn, bids = stream(seed)
-    going = start(parameters, drawn.inventory, rule)
+    going = start(parameters, drawn.inventory, rule, of)
     for bid in bids:
         going.advance(bid.arrival)
         going.arrive(bid)
@@ -97,7 +112,7 @@ def run(parameters: Json, seed: int, rule: StandingRule | None) -> tuple[World, 
     return drawn, going
 
 
-def asked(parameters: Json, cases: int) -> Iterator[tuple[Watched, Bid, Book, str]]:
+def asked(parameters: Json, cases: int) -> Iterator[tuple[Completions, Bid, Book, str]]:
     """Each bid of random streams, with the book on which it is decided."""
     seed = fresh_seed()
     for case in range(cases):
@@ -156,7 +171,7 @@ def test_every_promise_is_kept_with_the_whole_work_and_within_capacity(
     for case in range(rounds(2 * cases, longer=40)):
         drawn, going = run(parameters, seed + case, rule)
         check_run(drawn, going)
-        again = run(parameters, seed + case, rule)[1]
+        again = run(parameters, seed + case, rule, Completions)[1]
         texts = [[canonical(one.to_json()) for one in each.decisions] for each in (going, again)]
         assert texts[0] == texts[1], f"seed {seed + case}"
         assert going.moves == again.moves, f"seed {seed + case}"
@@ -185,8 +200,13 @@ def check_no_lie_pays(fast: Completions, bid: Bid, book: Book, where: str) -> tu
     Returns the decision on the truth, and those on the other statements.
     """
     truth, others = fast.decide(bid, book), []
+    plain, granted, posted = Completions(**fast.to_json()), fast.grants(book), fast.prices(book)
     for utility in statements(bid):
-        other = fast.decide(replace(bid, utility=utility), book)
+        stated = replace(bid, utility=utility)
+        other = plain.decide(stated, book)
+        check_decision(other, stated, book, granted=granted(stated))
+        if other.admitted:
+            check_payment(other, stated, book, posted=posted)
         others.append(other)
         if other.due is not None:
             gained = bid.utility.at(other.due - bid.arrival) - other.payment
