@@ -232,26 +232,40 @@ runpy.run_module("scheduling", run_name="__main__")
     assert json.loads(done.stdout)["jobs"]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("price", ["paper", "quantile", "printed", "learned"])
-def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: Path) -> None:
-    path = own_case("dps/types_differ")
-    root = Path(__file__).resolve().parents[2]
+def asked_for(price: str) -> list[str]:
+    """Arguments that decide an instance with this price; former names of prices go with those of conventions."""
     former = price in ("printed", "learned")
     names = ("--window", "--start") if former else ("--slot-convention", "--start-convention")
     options = ["--policy", "dps", "--price", price, names[0], "inclusive", names[1], "strict"]
+    return ["decide", str(own_case("dps/types_differ")), *options]
+
+
+@pytest.mark.parametrize("price", ["paper", "quantile", "printed", "learned"])
+def test_it_decides_with_each_price_by_its_name_of_now_and_by_its_former_one(
+    price: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(asked_for(price)) == 0
+    out, err = capsys.readouterr()
+    row = json.loads(out)["jobs"][0]
+    if price in ("paper", "printed"):
+        expected = load(own_case("dps/types_differ"))["expected"]["inclusive_strict"]["isolated"][0]
+        assert row["payoff"] == pytest.approx(expected["payoff"])
+    assert err == ""
+
+
+@pytest.mark.thorough
+def test_it_runs_as_a_module_without_settings_or_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "scheduling", "decide", str(path), *options],
+        [sys.executable, "-m", "scheduling", *asked_for("learned")],
         cwd=root,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         check=True,
     )
-    row = json.loads(done.stdout)["jobs"][0]
-    if price in ("paper", "printed"):
-        assert row["payoff"] == pytest.approx(load(path)["expected"]["inclusive_strict"]["isolated"][0]["payoff"])
-    assert done.stderr == ""
+    assert main(asked_for("learned")) == 0
+    assert (done.stdout, done.stderr) == (capsys.readouterr().out, "")
 
 
 @pytest.mark.thorough

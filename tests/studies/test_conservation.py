@@ -2,7 +2,7 @@
 
 `replay` itself raises NotConserved where a job is not exactly one of done, rejected, running and waiting.
 
-In each run five of the policies meet one whole trace, and another one on the next day: in a soak all policies meet all
+In each run three of the policies meet one whole trace, and another one on the next day: in a soak all policies meet all
 traces. `SHADOWPRICE_TURN` sets the turn instead of the day: a whole number, or `all`.
 """
 
@@ -91,14 +91,14 @@ def test_every_policy_conserves_the_first_jobs_of_every_trace(name: str, traces:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(POLICIES, 5))
+@pytest.mark.parametrize("name", some(POLICIES, 3))
 def test_every_policy_conserves_the_jobs_of_a_whole_trace_in_turn(name: str, traces: Traces) -> None:
     for turn in turns(traces):
         assert_conserved_in_turn(traces, name, turn, Architecture.PS)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", some(POLICIES, 5))
+@pytest.mark.parametrize("name", some(POLICIES, 3))
 def test_every_policy_conserves_rings_of_a_whole_trace_in_turn_or_refuses_them_in_words(name: str) -> None:
     for turn in turns(OWN):
         if Architecture.RING in POLICIES[name].architectures:

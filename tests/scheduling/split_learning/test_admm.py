@@ -43,7 +43,7 @@ def lagrange(instance: Instance, slots: Ints, dual: Floats, rho: float, assignme
 def test_its_schedule_costs_what_the_program_over_slots_costs() -> None:
     rng = np.random.default_rng(1)
     split = 0
-    for k in range(60):
+    for k in range(36):
         helpers, clients = int(rng.integers(1, 4)), int(rng.integers(1, 4))
         instance = draw(rng, clients=clients, helpers=helpers, longest=4)
         instance = replace(instance, forward=rng.integers(1, 4, (helpers, clients)))
@@ -86,7 +86,7 @@ def test_its_assignment_is_the_cheapest_within_memory() -> None:
 def test_it_ends_with_a_plan_for_its_last_assignment() -> None:
     rng = np.random.default_rng(3)
     for switch in (0, 0, 1, 2):
-        for _ in range(15):
+        for _ in range(8):
             instance = draw(rng, clients=int(rng.integers(1, 7)), helpers=int(rng.integers(1, 4)), switch=switch)
             for one in rounds(instance):
                 assert violations(one.plan) == []
