@@ -8,8 +8,9 @@ from cluster.database.prepared import Prepared
 from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
 from cluster.models import MachineType as MachineTypeRow
 from cluster.units import bytes_down
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.validation import MOST_NAMED
 
 _RESOURCES = Prepared(lambda cluster: Resource.objects.filter(cluster=cluster), int)
 _SERVERS = Prepared(lambda cluster: Server.objects.filter(cluster=cluster), int)
@@ -39,23 +40,26 @@ def inventory_of(cluster: Cluster) -> Inventory:
     column = {resource.pk: i for i, resource in enumerate(resources)}
     row = {server.pk: i for i, server in enumerate(servers)}
     capacity = np.zeros((len(servers), len(resources)), dtype=np.int64)
+    wrong: dict[str, str] = {}
     for server, resource, amount in _CAPACITIES(cluster.pk):
-        if resource not in column:
-            raise InvalidField(
-                servers[row[server]].name,
-                "expected capacity of this cluster's resources, got a resource of another cluster",
-            )
-        capacity[row[server], column[resource]] = amount
+        if resource in column:
+            capacity[row[server], column[resource]] = amount
+        else:
+            problem = "expected capacity of this cluster's resources, got a resource of another cluster"
+            wrong[servers[row[server]].name] = problem
     types = _TYPES(cluster.pk)
+    names = {machine.pk: machine.name for machine in types}
     demand = {machine.pk: [0] * len(resources) for machine in types}
     for machine_type, resource, amount in _DEMANDS(cluster.pk):
-        if resource not in column:
-            name = next(machine.name for machine in types if machine.pk == machine_type)
-            raise InvalidField(name, "expected demand of this cluster's resources, got a resource of another cluster")
-        demand[machine_type][column[resource]] = amount
+        if resource in column:
+            demand[machine_type][column[resource]] = amount
+        else:
+            problem = "expected demand of this cluster's resources, got a resource of another cluster"
+            wrong[names[machine_type]] = problem
     for machine in types:
         if not any(demand[machine.pk]):
-            raise InvalidField(machine.name, "expected a demand of at least one resource, got none")
+            wrong.setdefault(machine.name, "expected a demand of at least one resource, got none")
+    refuse_all([InvalidField(name, problem) for name, problem in wrong.items()][:MOST_NAMED])
 
     def of_role(role: MachineRole) -> tuple[MachineType, ...]:
         return tuple(

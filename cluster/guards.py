@@ -69,7 +69,7 @@ def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
     try:
         inventory = inventory_of(cluster)
     except InvalidField as error:
-        raise ChangeRefused([f"{error.field}: {error.problem}."]) from error
+        raise ChangeRefused([f"{one}." for one in error.all_wrong]) from error
     problems = [*_time_line_problems(cluster, before), *_size_problems(cluster, inventory)]
     problems += [problem for check in _checks for problem in check(cluster, inventory)]
     if problems:

@@ -39,7 +39,7 @@ class MarketForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             check_openable(cluster, make_policy(DEFAULT_POLICY, {}))
         except InvalidField as error:
-            raise forms.ValidationError(str(error)) from None
+            raise forms.ValidationError([str(one) for one in error.all_wrong]) from None
         return cluster
 
 

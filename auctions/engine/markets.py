@@ -20,7 +20,7 @@ from cluster import changes
 from cluster.database.prepared import Prepared
 from cluster.facts import inventory_of
 from cluster.models import Cluster
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, refuse_all
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
@@ -60,9 +60,9 @@ def open_market(
 def check_openable(cluster: Cluster, policy: Policy) -> None:
     """Raise InvalidField if no job could run on the cluster, or not under the policy."""
     inventory = inventory_of(cluster)
-    for field, rows in (("worker types", inventory.workers), ("servers", inventory.servers)):
-        if not rows:
-            raise InvalidField(field, "expected at least one before a market is opened, got none")
+    needed = {"worker types": inventory.workers, "servers": inventory.servers}
+    problem = "expected at least one before a market is opened, got none"
+    refuse_all([InvalidField(field, problem) for field, rows in needed.items() if not rows])
     policy.check(inventory)
 
 

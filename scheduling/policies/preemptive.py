@@ -116,9 +116,9 @@ class Preemptive(PolicyBase):
         demands = np.vstack([inventory.worker_demand, inventory.ps_demand])
         shared = np.flatnonzero((demands > 0).sum(axis=0) > 1)
         if len(shared):
-            name = inventory.resources[shared[0]]
+            names = ", ".join(inventory.resources[r] for r in shared)
             raise InvalidField(
-                "resources", f"expected a resource for each machine type, got {name}, which several types use"
+                "resources", f"expected a resource for each machine type, got {names}, which several types use"
             )
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:

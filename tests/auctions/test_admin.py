@@ -50,6 +50,15 @@ def test_no_market_is_opened_where_no_job_could_run(operator: Client, parts: str
     assert not Market.objects.exists()
 
 
+def test_all_that_a_cluster_lacks_is_named(operator: Client) -> None:
+    cluster = make_cluster()
+    cluster.servers.all().delete()
+    cluster.machine_types.all().delete()
+    page = operator.post("/admin/auctions/market/add/", {"cluster": cluster.pk}).content.decode()
+    for what in ("worker types", "servers"):
+        assert f"{what}: expected at least one before a market is opened, got none" in page
+
+
 def test_the_form_asks_for_every_parameter_with_its_help(operator: Client, market: Market) -> None:
     page = operator.get(f"/admin/auctions/market/{market.pk}/policy/").content.decode()
     for name in Dps().to_json():

@@ -66,6 +66,21 @@ def test_a_type_left_with_nothing_is_refused_by_name(lab: Cluster) -> None:
     assert Demand.objects.count() == 2
 
 
+def test_every_type_and_server_that_is_wrong_is_named(lab: Cluster) -> None:
+    other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="other", edge_servers=1, types=1))
+    server = Server.objects.filter(cluster=lab)[0]
+    one = Capacity.objects.filter(server=server)[0]
+
+    def spoil() -> None:
+        Capacity.objects.filter(pk=one.pk).update(resource=Resource.objects.filter(cluster=other)[0])
+        Demand.objects.filter(machine_type__cluster=lab).delete()
+
+    with pytest.raises(ChangeRefused) as caught, checked_change(lab):
+        spoil()
+    named = [problem.partition(":")[0] for problem in caught.value.problems]
+    assert named == [server.name, *MachineType.objects.filter(cluster=lab).values_list("name", flat=True)]
+
+
 def test_a_demand_on_another_clusters_resource_is_refused(lab: Cluster) -> None:
     other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="other", edge_servers=1, types=1))
     alien = Resource.objects.filter(cluster=other)[0]
