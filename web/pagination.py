@@ -1,6 +1,6 @@
 """Pages of lists."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -15,6 +15,9 @@ from web.parameters import whole_number
 from web.schema import Schema
 from web.writing import Answer, write
 
+SAYS_NOTHING: Final = Cursor(offset=0, reverse=False, position=None)
+"""As what is no cursor is read, such as `====`."""
+
 
 class NewestFirst(CursorPagination):
     """Newest first; a page stays where it is when rows come in."""
@@ -26,14 +29,17 @@ class NewestFirst(CursorPagination):
 
     def decode_cursor(self, request: Request) -> Cursor | None:
         """Return the cursor; a cursor that was never issued is refused."""
+        another = refuse("cursor", "expected a cursor of this list, got another one")
         try:
             cursor = super().decode_cursor(request)
         except NotFound:
-            raise refuse("cursor", "expected a cursor of this list, got another one") from None
+            raise another from None
+        if cursor == SAYS_NOTHING:
+            raise another
         if cursor is not None and cursor.position is not None:
             position: Any = cursor.position
             if not (position.isascii() and position.isdigit() and len(position) < 19):
-                raise refuse("cursor", "expected a cursor of this list, got another one")
+                raise another
         return cursor
 
     def get_page_size(self, request: Request) -> int:

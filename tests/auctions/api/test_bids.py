@@ -291,7 +291,7 @@ def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, marke
 WRONG_QUERIES = [
     *("state=x", "state=", "admitted=2", "admitted=", "from_slot=x", "from_slot=", "before_slot=%D9%A1"),
     *("from_slot=1.5", "before_slot=1e3", "before_slot=9999999999", "owner=alice", "lable=a", "label=%00"),
-    *("label=a&label=b", "cursor=x", "cursor=", "page_size=0", "page_size=", "page_size=201"),
+    *("label=a&label=b", "cursor=x", "cursor=", "cursor=====", "page_size=0", "page_size=", "page_size=201"),
 ]
 
 
