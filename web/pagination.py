@@ -16,7 +16,7 @@ from web.schema import Schema
 from web.writing import Answer, write
 
 SAYS_NOTHING: Final = Cursor(offset=0, reverse=False, position=None)
-"""As what is no cursor is read, such as `====`."""
+"""The cursor that `====` and the like are read as, which is that of no page."""
 
 
 class NewestFirst(CursorPagination):

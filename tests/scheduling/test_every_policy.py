@@ -160,7 +160,7 @@ def assert_served(workers: list[Placement], pss: list[Placement], inventory: Inv
 
 
 def assert_decisions_say_why(going: Simulation, policy: Policy, inventory: Inventory) -> None:
-    """And none costs its owner more than its value."""
+    """No decision costs its owner more than its value."""
     for decision in going.decisions:
         assert decision.explanation
         assert len(decision.density) == len(inventory.resources)
