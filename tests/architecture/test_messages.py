@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -61,6 +62,8 @@ class Message(NamedTuple):
 
 def messages(source: str, path: str = "") -> Iterator[Message]:
     """Yield the literal messages of errors about input."""
+    if not any(name in source for name in MESSAGE):
+        return
     tree = ast.parse(source)
     outside = [node for node in tree.body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
@@ -120,14 +123,15 @@ def has_form(text: str) -> bool:
     )
 
 
-def all_messages() -> list[Message]:
+@cache
+def all_messages() -> tuple[Message, ...]:
     """Return the messages of all rooms."""
-    return [
+    return tuple(
         message
         for room in ROOMS
         for path in sorted((ROOT / room).rglob("*.py"))
         for message in messages(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
-    ]
+    )
 
 
 def test_messages_say_what_was_expected_and_what_came() -> None:

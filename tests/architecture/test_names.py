@@ -1,9 +1,7 @@
 """Names in documents and docstrings exist: Python names, files, environment variables, the steps of the picture."""
 
-import ast
 import importlib
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -11,6 +9,7 @@ from typing import Final
 import pytest
 
 from scheduling.registry import POLICIES
+from tests.architecture.parsed import parsed
 from tests.architecture.test_docs import DOCUMENTS, NAMED_FILE, known
 from tests.architecture.test_papers import tracked
 from tests.processes import ROOT
@@ -40,13 +39,6 @@ def sources() -> list[Path]:
     return [path for path in tracked() if path.suffix == ".py" and path.is_file()]
 
 
-def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a module, also those of its fields and constants."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.value
-
-
 @cache
 def exists(name: str) -> bool:
     """Whether a dotted name is a module, or a name in one."""
@@ -70,7 +62,8 @@ def test_what_a_docstring_says_of_a_parameter_stands_under_its_name() -> None:
     wrong = {
         (path.relative_to(ROOT).as_posix(), found.group(2))
         for path in sources()
-        for said in docstrings(path)
+        for said in parsed(path).docstrings
+        if "-----" in said
         for found in indented.finditer(said)
     }
     assert wrong == set()
@@ -85,7 +78,7 @@ def test_python_names_in_documents_exist() -> None:
 def test_python_names_and_files_in_docstrings_exist() -> None:
     missing = []
     for path in sources():
-        for text in docstrings(path):
+        for text in parsed(path).docstrings:
             missing += [f"{path}: {name}" for name in PYTHON_NAME.findall(text) if not _is_known(name)]
             files = (match.group() for code in re.findall(r"`([^`\n]+)`", text) for match in NAMED_FILE.finditer(code))
             missing += [f"{path}: {name}" for name in files if name.endswith((".py", ".md")) and not known(name)]

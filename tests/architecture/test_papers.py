@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.parsed import parsed
 from tests.processes import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -104,7 +105,7 @@ def test_every_package_that_is_imported_is_a_dependency_or_a_part_of_one() -> No
 
 def imported(path: Path) -> Iterator[str]:
     """Top-level names that a module imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed(path).imports:
         match node:
             case ast.Import(names=names):
                 yield from (one.name.partition(".")[0] for one in names)

@@ -48,7 +48,17 @@ def parsed(path: Path) -> ast.Module:
 @cache
 def called(tree: ast.Module) -> list[tuple[str, ast.Call]]:
     """Calls by all their names, such as `django.utils.timezone.now`."""
-    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(dotted(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def dotted(node: ast.expr) -> str:
+    """The names of an expression with dots; `?` stands for what is no name, such as the call in `?.filter`."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(value, name):
+            return f"{dotted(value)}.{name}"
+    return "?"
 
 
 def calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:

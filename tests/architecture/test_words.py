@@ -88,13 +88,17 @@ def texts() -> dict[str, list[str]]:
 
 
 FILES: Final = texts()
+TEXTS: Final = {path: "\n".join(lines) for path, lines in FILES.items()}
 
 
 def found(rule: Rule) -> Iterator[str]:
     """Yield the lines that break a rule."""
     pattern = re.compile(rule.pattern)
+    # A line that matches also matches in the text of its file, where a search is quick if it need not begin with `\b`.
+    anywhere = re.compile(rule.pattern.removeprefix(r"\b"), re.MULTILINE)
     for path, lines in FILES.items():
-        yield from (f"{path}:{i}: {line.strip()}" for i, line in enumerate(lines, 1) if pattern.search(line))
+        if anywhere.search(TEXTS[path]):
+            yield from (f"{path}:{i}: {line.strip()}" for i, line in enumerate(lines, 1) if pattern.search(line))
 
 
 @pytest.mark.parametrize("rule", WORDS, ids=lambda rule: rule.pattern)
