@@ -17,6 +17,7 @@ from auctions.engine import jobs as market_jobs
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.state.market_snapshot import market_snapshot, one_version
+from cluster.database.prepared import Prepared
 from execution import lease, programs, records
 from execution.capacity import Room, room_of
 from execution.defects import OUTSIDE, UNUSABLE, Defects, Failure
@@ -51,6 +52,18 @@ log = logging.getLogger(__name__)
 
 Engines = Callable[[Execution], Engine]
 
+_EXECUTIONS = Prepared(
+    lambda: Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False),
+)
+_GOING_BIDS = Prepared(
+    lambda market: Bid.objects.filter(market=market, state__in=GOING, program__isnull=False).values_list("pk")[:1],
+    int,
+)
+_TRAININGS = Prepared(
+    lambda market: Training.objects.filter(bid__market=market).exclude(state__in=OVER).values_list("pk")[:1],
+    int,
+)
+
 
 class Executor:
     """One executor; `once` does what there is to do now.
@@ -84,7 +97,7 @@ class Executor:
             return False
         self._fence = fence
         try:
-            for execution in Execution.objects.select_related("cluster__market").filter(cluster__market__isnull=False):
+            for execution in _EXECUTIONS():
                 self._cluster_or_note(execution)
         except Fenced:
             return False
@@ -352,8 +365,7 @@ def _of(wanted: Mapping[int, Wanted], work: Work) -> Wanted | None:
 
 def _has_work(market: Market) -> bool:
     """Return whether a bid that goes on names a program, or a training is not over."""
-    going = Bid.objects.filter(market=market, state__in=GOING, program__isnull=False)
-    return going.exists() or Training.objects.filter(bid__market=market).exclude(state__in=OVER).exists()
+    return bool(_GOING_BIDS(market.pk) or _TRAININGS(market.pk))
 
 
 def _end_strangers(engine: Engine, seen: Mapping[str, Seen], works: Sequence[Work]) -> Exception | None:

@@ -10,11 +10,18 @@ from typing import Final
 
 from django.db import transaction
 
+from cluster.database.prepared import Prepared
 from execution.models import Lease
 
 NAME: Final = "executor"
 LASTS_S: Final = 15.0
 """Seconds after its last renewal until a lease has run out."""
+
+_LOCKED = Prepared(lambda: Lease.objects.select_for_update().filter(name=NAME))
+_HELD = Prepared(
+    lambda fence: Lease.objects.select_for_update().filter(name=NAME, fence=fence).values_list("pk"),
+    int,
+)
 
 
 class Fenced(Exception):
@@ -32,9 +39,11 @@ def take(holder: str, *, now: float) -> int | None:
         Seconds since 1970.
     """
     with transaction.atomic():
-        lease, _ = Lease.objects.select_for_update().get_or_create(
-            name=NAME, defaults={"holder": holder, "fence": 1, "since": now, "until": now + LASTS_S}
-        )
+        lease = _LOCKED.first()
+        if lease is None:
+            lease, _ = Lease.objects.select_for_update().get_or_create(
+                name=NAME, defaults={"holder": holder, "fence": 1, "since": now, "until": now + LASTS_S}
+            )
         if lease.holder != holder:
             if now < lease.until:
                 return None
@@ -55,6 +64,6 @@ def give_back(holder: str, *, now: float) -> None:
 def fenced(fence: int) -> Iterator[None]:
     """Write in a transaction that holds only if no other executor has taken the lease; raises Fenced otherwise."""
     with transaction.atomic():
-        if not Lease.objects.select_for_update().filter(name=NAME, fence=fence).exists():
+        if not _HELD(fence):
             raise Fenced("another executor is active")
         yield

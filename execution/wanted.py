@@ -143,6 +143,8 @@ def held_in_queues(market: Market, time: Timeline) -> list[Held]:
     """
     busy = queues.stretches(market, start=time.slot, end=time.slot + 1)
     heads = [stretch for stretch in busy if stretch.start <= time.at < stretch.end]
+    if not heads:
+        return []
     numbers = {stretch.sequence for stretch in heads}
     bids = dict(Bid.objects.filter(market=market, sequence__in=numbers).values_list("sequence", "pk"))
     pss = queues.ps_at(market, busy, at=time.at)

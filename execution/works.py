@@ -13,6 +13,7 @@ from typing import Final
 from django.db.models import Q, QuerySet
 
 from auctions.models import BidState, Market
+from cluster.database.prepared import Prepared
 from execution.engines.base import Phase, Seen
 from execution.models import OVER, Generation, GenerationState, Process, ProcessState, Training
 from execution.steps import Allocation, Job, Live, Machines, Observed, Wanted, merged
@@ -73,8 +74,7 @@ class Works:
         before, known = self._known.pop(market.pk, (fence, {}))
         if before != fence:
             known = {}
-        columns = ("pk", "state", "bid__state")
-        rows = list(_needing(market).order_by("bid__sequence").values_list(*columns))
+        rows = _STATES(market.pk)
         changed = {pk for pk, state, bid_state in rows if not _is_known(known.get(pk), state, bid_state)}
         if changed:
             known |= _read(market, changed)
@@ -89,14 +89,19 @@ def _is_known(work: Work | None, state: str, bid_state: str) -> bool:
     return work is not None and work.training.state == state and work.training.bid.state == bid_state
 
 
-def _live_generations(market: Market) -> QuerySet[Generation]:
+def _live_generations(market: Market | int) -> QuerySet[Generation]:
     return Generation.objects.exclude(state=GenerationState.ENDED).filter(training__bid__market=market)
 
 
-def _needing(market: Market) -> QuerySet[Training]:
+def _needing(market: Market | int) -> QuerySet[Training]:
     rows = Training.objects.filter(bid__market=market)
     live = _live_generations(market).values("training")
     return rows.filter(Q(bid__state__in=GOING) | ~Q(state__in=OVER) | Q(pk__in=live))
+
+
+_STATES = Prepared(
+    lambda market: _needing(market).order_by("bid__sequence").values_list("pk", "state", "bid__state"), int
+)
 
 
 def _read(market: Market, trainings: Collection[int]) -> dict[int, Work]:

@@ -18,13 +18,18 @@ from auctions.readings import publications
 from auctions.state import book as books
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
+from cluster.database.prepared import Prepared
 from scheduling.book.state import Cause
 from scheduling.model.decision import canonical
+
+_MARKET = Prepared(lambda market: Market.objects.select_related("cluster").filter(pk=market), int)
 
 
 def pass_slots(market_id: int) -> bool:
     """Process the slots that began since the last call; return True if there were any."""
-    market = Market.objects.select_related("cluster").get(pk=market_id)
+    market = _MARKET.first(market_id)
+    if market is None:
+        raise Market.DoesNotExist(f"There is no market {market_id}.")
     if market_time(market).slot <= market.slot:
         return False
     with locked_market(market_id) as market:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 
 from auctions.state import book
@@ -57,6 +58,21 @@ def test_more_jobs_do_not_ask_more_queries_while_nothing_changes(world: World) -
     world.go(100, executor=executor)
     assert Generation.objects.filter(ended_at=None).count() == 2
     assert len(queries_of(world, executor)) <= len(alone)
+
+
+def test_a_round_in_which_nothing_happens_builds_no_query_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = run_jobs(world, 2)
+    quiet = queries_of(world, executor)
+    built: list[SQLCompiler] = []
+    as_sql = SQLCompiler.as_sql
+
+    def build(compiler: SQLCompiler, *given: Any, **more: Any) -> Any:
+        built.append(compiler)
+        return as_sql(compiler, *given, **more)
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", build)
+    assert len(queries_of(world, executor)) == len(quiet)
+    assert built == []
 
 
 def test_what_many_jobs_report_is_recorded_in_one_transaction(world: World) -> None:
