@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cluster import priority
 from cluster.priority import AUTOGROUP, NICENESS, NICENESS_OF_DECISIONS
-from tests.processes import ROOT, python_env, run_python
+from tests.forks import project
+from tests.processes import ROOT, python_env
 
 SHOW = """
 import os
@@ -92,13 +92,19 @@ print(os.getpriority(os.PRIO_PROCESS, 0))
 """
 
 
+@pytest.fixture(scope="module")
+def worker_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a worker; nobody answers at its broker's address, and nobody is asked."""
+    directory = tmp_path_factory.mktemp("worker")
+    return python_env(directory, REDIS_URL="redis://127.0.0.1:1/0", SHADOWPRICE_SECRET_KEY="only for this test")
+
+
 @pytest.mark.parametrize(
     ("queues", "niceness"),
     [("", NICENESS_OF_DECISIONS), ("celery,bounds", NICENESS_OF_DECISIONS), ("plans", 0), ("bounds", NICENESS)],
 )
 def test_workers_of_decisions_let_answers_pass_and_those_of_certificates_all_others(
-    tmp_path: Path, queues: str, niceness: int
+    worker_env: dict[str, str], queues: str, niceness: int
 ) -> None:
-    # Nobody answers at this address, and nobody is asked.
-    env = python_env(tmp_path, REDIS_URL="redis://127.0.0.1:1/0", SHADOWPRICE_SECRET_KEY="only for this test")
-    assert int(run_python("-c", WORKER, queues, env=env)) == max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
+    shown = project(worker_env).run([sys.executable, "-c", WORKER, queues], env=worker_env, seconds=120)
+    assert int(shown) == max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
