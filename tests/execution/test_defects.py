@@ -120,7 +120,7 @@ def test_an_error_of_one_job_is_seen_and_the_other_goes_on_until_it_is_mended(
     assert any("DataError: value too long" in words for words in late)
 
     faults.on = False
-    world.go(60, executor=one, every=1)
+    world.go(60, executor=one)
     assert not Defect.objects.exists()
     assert set(world.engine.alive()) == keys_of(good) | keys_of(bad)
     assert Generation.objects.exclude(state=GenerationState.ENDED).count() == 2

@@ -130,6 +130,10 @@ def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_wi
             if "-w" in key:
                 world.engine.exit(key, 1, output=b"Traceback\nValueError: no data\n")
         world.go(2, every=1)
+        bid.refresh_from_db()
+        if bid.state == BidState.FAILED:
+            break
+    world.go(60)
     bid.refresh_from_db()
     assert bid.state == BidState.FAILED
     assert "exited with code 1" in bid.end_reason

@@ -205,7 +205,7 @@ def test_a_refused_launch_is_said_once_and_tried_less_and_less_often(
     world.submit(epochs=8, chunks=1)
     executor = world.executor()
     with caplog.at_level(logging.WARNING, "execution"):
-        world.go(2.5 * SLOT_S, executor=executor, every=1)
+        world.go(2.5 * SLOT_S, executor=executor, every=5)
     processes = Process.objects.count()
     said = [record.message for record in caplog.records if "was not started" in record.message]
     assert len([one for one in said if "sbatch" in one]) <= processes
@@ -213,7 +213,7 @@ def test_a_refused_launch_is_said_once_and_tried_less_and_less_often(
     late = [str(one) for one in overviews.late(Execution.objects.get())]
     assert any("has not started (" in one for one in late)
     monkeypatch.setattr(world.engine, "launch", launch)
-    world.go(70, executor=executor, every=1)
+    world.go(70, executor=executor)
     assert len(world.engine.launches) == processes
     assert set(Process.objects.values_list("reason", flat=True)) == {""}
     assert clock.now().timestamp() == world.now

@@ -52,9 +52,14 @@ class World:
     def executor(self, holder: str = "one") -> Executor:
         return Executor(holder, lambda _: self.engine, now=lambda: self.wall[0])
 
-    def go(self, seconds: float, *, executor: Executor | None = None, every: float = 5.0) -> None:
-        """Move the wall clock, and let the market and the executor do what is due every few seconds."""
+    def go(self, seconds: float, *, executor: Executor | None = None, every: float | None = None) -> None:
+        """Move the wall clock, and let the market and the executor do what is due every few seconds.
+
+        Unless the test says otherwise these are 5 within a slot, where a job is stopped and started again in several
+        rounds of the executor, and 10 for a slot or more.
+        """
         executor = executor or self.executor()
+        every = every or (5.0 if seconds < SLOT_S else 10.0)
         end = self.now + seconds
         while self.now < end:
             self.wall[0] = min(end, self.now + every)
