@@ -6,6 +6,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -18,12 +19,18 @@ from joserfc.jwk import RSAKey
 CLIENT, SECRET = "shadowprice", "a secret of the client"
 
 
+@cache
+def first_key() -> RSAKey:
+    """The key of every provider at first: to generate one takes longer than a login."""
+    return RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
+
+
 @dataclass
 class Provider:
     """The provider: its claims, its keys, and what it was asked."""
 
     issuer: str = ""
-    key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}))
+    key: RSAKey = field(default_factory=first_key)
     signs_with: RSAKey | None = None
     """Another key than the published one."""
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "7", "preferred_username": "bella"})
