@@ -38,7 +38,7 @@ def operator(world: World, client: Client) -> Client:
 def running(world: World) -> Bid:
     """A bid whose job has made 30 steps of 14 s."""
     bid = world.submit(epochs=8, steps=100)
-    world.go(1.2 * SLOT_S)
+    world.go(1.2 * SLOT_S, every=SLOT_S / 5)
     lines = [json.dumps({"step": n, "loss": 1.0, "seconds": 14.0}) + "\n" for n in range(1, 31)]
     files_of(world.training(bid)).progress(0).write_text("".join(lines))
     world.go(5)

@@ -32,7 +32,7 @@ def running(world: World, client: Client) -> Bid:
     """A bid of the signed-in user whose training has done 20 of 100 steps."""
     client.force_login(world.owner)
     bid = world.submit(steps=100)
-    world.go(0.5 * SLOT_S)
+    world.go(0.5 * SLOT_S, every=10)
     training = world.training(bid)
     generation = training.generations.get()
     lines = [json.dumps({"step": n, "loss": 10 / n, "seconds": 0.5}) + "\n" for n in range(1, 21)]
@@ -88,7 +88,7 @@ def test_the_loss_is_a_curve_and_a_table(running: Bid, client: Client) -> None:
 
 
 def test_what_ran_is_drawn_beside_what_was_promised(running: Bid, world: World, client: Client) -> None:
-    world.go(60 * SLOT_S, every=SLOT_S / 2)
+    world.go(4 * SLOT_S, every=SLOT_S / 2)
     address = f"/markets/lab/bids/{running.sequence}/schedule"
     names = [trace["name"] for trace in client.get(f"{address}.json").json()["data"]]
     assert {"promised (pale)", "what ran"} <= set(names)
@@ -102,7 +102,7 @@ def test_what_ran_is_drawn_beside_what_was_promised(running: Bid, world: World, 
 def test_a_job_stopped_at_the_end_of_its_promise_leads_to_a_form_for_the_rest(
     running: Bid, world: World, client: Client
 ) -> None:
-    world.go(60 * SLOT_S, every=SLOT_S / 2)
+    world.go(4 * SLOT_S, every=SLOT_S / 2)
     assert Training.objects.get().state == TrainingState.STOPPED
     page = client.get(f"/markets/lab/bids/{running.sequence}/").content.decode()
     assert "20 % done: bid for the rest" in page
@@ -116,7 +116,7 @@ def test_a_job_stopped_at_the_end_of_its_promise_leads_to_a_form_for_the_rest(
 
 
 def test_the_page_of_a_bid_for_the_rest_leads_to_the_first_one(running: Bid, world: World, client: Client) -> None:
-    world.go(60 * SLOT_S, every=SLOT_S / 2)
+    world.go(4 * SLOT_S, every=SLOT_S / 2)
     form = {"epochs": 8, "form": "constant", "value": 100, "model": "ResNet-50", "program": "train", "steps": 100}
     wrong = client.post("/markets/lab/submit/", {**form, "continues": 99})
     assert "expected the number of an earlier bid of yours that was run, got 99" in wrong.content.decode()
