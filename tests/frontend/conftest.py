@@ -25,7 +25,7 @@ def alice(db: None) -> User:
 
 
 @pytest.fixture
-def as_alice(alice: User, client: Client) -> Client:
+def as_alice(alice: User, client: Client, db: None) -> Client:
     client.force_login(alice)
     return client
 

@@ -21,20 +21,37 @@ from studies.background.models import JobState
 from studies.counterfactuals.computing import compute_next
 from studies.counterfactuals.requests import CounterfactualRequest, create
 from studies.models import Counterfactual
-from tests.auctions.worlds import PRICED, make_cluster, make_market, make_operator, submit
+from tests.auctions.worlds import PRICED, make_cluster, make_market, make_operator, make_user, submit
 
 PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")
 BASE = "/markets/lab/counterfactuals/"
 
 
-@pytest.fixture
-def decided(market: Market, alice: User) -> Market:
-    """Two bids that were rejected for their value, and one that was admitted."""
+@pytest.fixture(scope="module")
+def alice(kept_rows: None) -> User:
+    return make_user("alice")
+
+
+@pytest.fixture(scope="module")
+def market_of_three(alice: User) -> Market:
+    market = make_market()
     for i, value in enumerate((0.0001, 900.0, 0.0001)):
         utility = {"form": "step", "value": value, "deadline_s": 900}
         submit(market, alice, label=f"job {i}", utility=utility)
     decision_queue.process_pending(market.pk)
     return market
+
+
+@pytest.fixture
+def decided(market_of_three: Market, db: None) -> Market:
+    """Two bids that were rejected for their value, and one that was admitted; in each test as they were made."""
+    return Market.objects.get(pk=market_of_three.pk)
+
+
+@pytest.fixture
+def market(db: None) -> Market:
+    """Another market, without bids."""
+    return make_market(make_cluster("empty"))
 
 
 @pytest.fixture
@@ -201,18 +218,18 @@ def test_the_curves_of_a_bid_are_its_owners_and_operators(
 
 def test_a_bid_that_waits_has_no_curve_yet(market: Market, alice: User, as_alice: Client) -> None:
     submit(market, alice)
-    assert as_alice.get("/markets/lab/bids/1/stating/value.json").json()["data"] == []
-    assert as_alice.get("/markets/lab/bids/1/alternatives.csv").status_code == 404
+    assert as_alice.get("/markets/empty/bids/1/stating/value.json").json()["data"] == []
+    assert as_alice.get("/markets/empty/bids/1/alternatives.csv").status_code == 404
 
 
 def test_where_nobody_pays_the_curve_is_of_time_against_weight(market: Market, alice: User, as_alice: Client) -> None:
     change_policy(market, name="weighted_completion", parameters={}, by=None)
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 2, "weight": 3})
     decision_queue.process_pending(market.pk)
-    drawing = as_alice.get("/markets/lab/bids/1/stating/value.json").json()
+    drawing = as_alice.get("/markets/empty/bids/1/stating/value.json").json()
     assert drawing["layout"]["xaxis"]["title"]["text"] == "stated weight"
     assert "Jobs do not pay here" in drawing["note"]
-    page = as_alice.get("/markets/lab/bids/1/").text
+    page = as_alice.get("/markets/empty/bids/1/").text
     assert "Had it stated another weight" in page
     assert "Had it stated another time" not in page
 

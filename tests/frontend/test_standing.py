@@ -13,7 +13,7 @@ from auctions.readings import certificates, publications
 from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
 from frontend.presenters.tiles import tiles_of
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, sell_out, set_time
+from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, make_operator, sell_out, set_time
 
 pytestmark = pytest.mark.thorough
 
@@ -22,10 +22,15 @@ FIELDS = {"model": "ResNet-50", "epochs": "1", "value": "9", "form": "step", "de
 """Worth 9 if it is complete within nine slots."""
 
 
+@pytest.fixture(scope="module")
+def sold(kept_rows: None) -> Market:
+    return sell_out(make_market())
+
+
 @pytest.fixture
-def full(market: Market) -> Market:
-    """A market whose machines are all sold to another user."""
-    return sell_out(market)
+def full(sold: Market, db: None) -> Market:
+    """A market whose machines are all sold to another user; in each test as it was made."""
+    return Market.objects.get(pk=sold.pk)
 
 
 def sent(client: Client, market: Market, **fields: str) -> Bid:
@@ -75,14 +80,14 @@ def test_a_quote_says_that_a_bid_would_stand_and_how_long_others_waited(full: Ma
         assert words not in final
 
 
-def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pays(market: Market) -> None:
-    assert BidForm(cluster=market.cluster)["standing"].initial is False
-    assert "empty for 0.6667" in BidForm(cluster=market.cluster)["standing_until_h"].help_text, (
+def test_the_box_is_ticked_where_the_cluster_says_so_and_absent_where_nobody_pays(full: Market) -> None:
+    assert BidForm(cluster=full.cluster)["standing"].initial is False
+    assert "empty for 0.6667" in BidForm(cluster=full.cluster)["standing_until_h"].help_text, (
         "24 slots of 100 s, two horizons"
     )
     Cluster.objects.update(standing_by_default=True)
-    assert BidForm(cluster=Cluster.objects.get())["standing"].initial is True
-    unticked = BidForm(FIELDS, cluster=Cluster.objects.get())
+    assert BidForm(cluster=Cluster.objects.get(name="lab"))["standing"].initial is True
+    unticked = BidForm(FIELDS, cluster=Cluster.objects.get(name="lab"))
     assert unticked.is_valid()
     assert unticked.body()["standing"] is False
     weighted = open_market(make_cluster("weighted"), policy="weighted_completion")
@@ -127,7 +132,7 @@ def test_operators_read_how_many_standing_bids_acceptance_and_proven_share_leave
 def test_the_form_says_what_each_slot_ahead_adds_to_the_price(
     policy: str, parameters: dict[str, Any], fee: str, as_alice: Client
 ) -> None:
-    open_market(make_cluster(), policy=policy, parameters=parameters)
-    page = as_alice.get(f"{HOME}submit/").text
+    open_market(make_cluster("fees"), policy=policy, parameters=parameters)
+    page = as_alice.get("/markets/fees/submit/").text
     assert ("With each slot ahead" in page) == bool(fee)
     assert f"With each slot ahead, prices rise by {fee} of what past bids usually offered" in page or not fee
