@@ -28,6 +28,22 @@ CHARTS = ["prices", "schedule", "welfare"]
 FORM = {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant", "label": "mine"}
 
 
+@pytest.fixture(scope="module")
+def alice(kept_rows: None) -> User:
+    return make_user("alice")
+
+
+@pytest.fixture(scope="module")
+def opened(kept_rows: None) -> Market:
+    return make_market()
+
+
+@pytest.fixture
+def market(opened: Market, db: None) -> Market:
+    """The market of the cluster lab, in each test as it was opened."""
+    return Market.objects.get(pk=opened.pk)
+
+
 def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -> Bid:
     bid = submit(market, owner, value, **changes)
     decision_queue.process_pending(market.pk)
@@ -323,18 +339,20 @@ def test_a_rejection_offers_the_value_that_would_have_been_admitted(
     assert "Would be admitted" in as_alice.post(f"{HOME}quote/", {**FORM, "value": value}).json()["html"]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_waiting_bid_is_withdrawn_and_a_job_cancelled(market: Market, alice: User, as_alice: Client) -> None:
+def test_a_waiting_bid_is_withdrawn_and_a_job_cancelled(
+    market: Market, alice: User, as_alice: Client, django_capture_on_commit_callbacks: Any
+) -> None:
     waiting = submit(market, alice)
-    as_alice.post(f"{HOME}bids/{waiting.sequence}/withdraw/")
+    with django_capture_on_commit_callbacks(execute=True):
+        as_alice.post(f"{HOME}bids/{waiting.sequence}/withdraw/")
     job = decided(market, alice)
-    as_alice.post(f"{HOME}bids/{job.sequence}/cancel/")
+    with django_capture_on_commit_callbacks(execute=True):
+        as_alice.post(f"{HOME}bids/{job.sequence}/cancel/")
     assert [bid.state for bid in Bid.objects.order_by("sequence")] == ["withdrawn", "cancelled"]
     late = as_alice.post(f"{HOME}bids/{job.sequence}/cancel/", follow=True)
     assert "message error" in late.text
 
 
-@pytest.mark.django_db(transaction=True)
 def test_every_state_has_a_page(market: Market, alice: User, as_alice: Client) -> None:
     submit(market, alice)
     decision_queue.process_pending(market.pk)
@@ -401,7 +419,7 @@ def test_errors_have_pages_in_the_same_dress(code: int) -> None:
     assert "<header" in render_to_string(f"{code}.html")
 
 
-def test_a_form_without_its_token_gets_instructions(alice: User) -> None:
+def test_a_form_without_its_token_gets_instructions(alice: User, db: None) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     answer = client.post("/logout/")
