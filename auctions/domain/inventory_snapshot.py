@@ -199,6 +199,8 @@ def snapshot_in_force(market: Market) -> InventorySnapshot:
 
 def snapshots_at(market_id: int, versions: set[int]) -> dict[int, InventorySnapshot]:
     """Return the snapshots recorded at these versions of the market."""
+    if not versions:
+        return {}
     events = Event.objects.filter(market=market_id, version__in=versions)
     return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 

@@ -21,11 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from auctions.domain.errors import WrongState
 from auctions.models import Bid, BidState, Market
 from cluster import changes
+from cluster.database.prepared import Prepared
 from cluster.database.updating import update_rows
 
 STEPS: Final = {
@@ -74,6 +75,16 @@ class Decided:
 DECIDED_FIELDS: Final = (
     "state", "value", "payment", "start_slot", "completion_slot", "tried_slot", "stands_until",
 )  # fmt: skip
+
+
+_SEQUENCES: Final = Bid.objects.order_by("sequence").values_list("sequence")
+_WITHDRAWN = Prepared(lambda market: _SEQUENCES.filter(market=market, unrecorded_withdrawal=True), int)
+_STARTING = Prepared(
+    lambda market, slot: _SEQUENCES.filter(market=market, state=BidState.PLANNED, start_slot__lte=slot), int, int
+)
+_ENDING = Prepared(
+    lambda market, slot: _SEQUENCES.filter(market=market, state=BidState.RUNNING, completion_slot__lte=slot), int, int
+)
 
 
 def admitted(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> Decided:
@@ -148,10 +159,9 @@ def withdraw(bid: Bid) -> bool:
 
 def recorded_withdrawals(market: Market) -> list[int]:
     """Return the numbers of the standing bids withdrawn since the last slot began; the caller's event names them."""
-    bids = Bid.objects.filter(market=market, unrecorded_withdrawal=True)
-    numbers = _sequences(bids)
+    numbers = [number for (number,) in _WITHDRAWN(market.pk)]
     if numbers:
-        bids.update(unrecorded_withdrawal=False)
+        Bid.objects.filter(market=market, unrecorded_withdrawal=True).update(unrecorded_withdrawal=False)
     return numbers
 
 
@@ -183,17 +193,13 @@ def complete(bid: Bid, *, slot: int) -> None:
 def begin(market: Market, slot: int) -> Begun:
     """Begin slot `slot`: jobs that start by then become running, and running jobs that end by then become completed."""
     bids = Bid.objects.filter(market=market)
-    starting = bids.filter(state=BidState.PLANNED, start_slot__lte=slot)
-    running = _sequences(starting)
-    starting.update(state=BidState.RUNNING)
-    ending = bids.filter(state=BidState.RUNNING, completion_slot__lte=slot)
-    completed = _sequences(ending)
-    ending.update(state=BidState.COMPLETED)
+    running = [number for (number,) in _STARTING(market.pk, slot)]
+    if running:
+        bids.filter(state=BidState.PLANNED, start_slot__lte=slot).update(state=BidState.RUNNING)
+    completed = [number for (number,) in _ENDING(market.pk, slot)]
+    if completed:
+        bids.filter(state=BidState.RUNNING, completion_slot__lte=slot).update(state=BidState.COMPLETED)
     return Begun(running=running, completed=completed)
-
-
-def _sequences(bids: QuerySet[Bid]) -> list[int]:
-    return list(bids.order_by("sequence").values_list("sequence", flat=True))
 
 
 def _state(start: int | None, slot: int) -> BidState:

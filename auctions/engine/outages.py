@@ -7,6 +7,7 @@ process of the service dies, see `auctions.engine.decision_queue`.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.db.models import Q
@@ -16,8 +17,18 @@ from auctions.domain.lock import MarketTime
 from auctions.engine import inventories
 from auctions.models import Market, Outage, OutageKind
 from auctions.state.book import LiveBook
+from cluster.database.prepared import Prepared
 from cluster.models import Server
 from scheduling.model.types import Json
+
+_PENDING: Final = Outage.objects.filter(ended_version=None, out_slot=None).select_related("server").order_by("version")
+_DUE = Prepared(lambda cluster, now: _PENDING.filter(server__cluster=cluster, deadline__lte=now), int, int)
+_BEGUN = Prepared(
+    lambda cluster, now: _PENDING.filter(Q(deadline__lte=now) | Q(from_slot__lte=now), server__cluster=cluster),
+    int,
+    int,
+)
+"""Those due, and those that have begun."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +73,9 @@ def report_outage(market: Market, book: LiveBook, moment: MarketTime, server: Se
 
 def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
     """Take servers out of service whose deadline has come, under the market's lock; return the resulting book."""
-    due = Q(deadline__lte=moment.now)
-    if book.policy.queues:
-        due |= Q(from_slot__lte=moment.now)  # no slots are booked there, and queued chunks go to other workers
-    rows = Outage.objects.filter(due, server__cluster=market.cluster, ended_version=None, out_slot=None)
-    for row in rows.select_related("server").order_by("version"):
+    # Under queues no slots are booked there, and queued chunks go to other workers.
+    due = _BEGUN if book.policy.queues else _DUE
+    for row in due(market.cluster_id, moment.now):
         row.out_slot = moment.now
         row.save(update_fields=["out_slot"])
         book = _change_inventory(market, book, moment, row.server, row, None)

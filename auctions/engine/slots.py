@@ -9,7 +9,7 @@ Plans are made again, standing bids have their turn, outages take effect, and su
 from collections.abc import Iterable
 
 from auctions.domain import transitions
-from auctions.domain.lock import MarketTime, locked_market, market_time, record, save_counters
+from auctions.domain.lock import ENDS, MarketTime, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import outages, planning, standing, team_credits
 from auctions.kernels import warming
@@ -23,14 +23,42 @@ from scheduling.book.state import Cause
 from scheduling.model.decision import canonical
 
 _MARKET = Prepared(lambda market: Market.objects.select_related("cluster").filter(pk=market), int)
+_LAST_SLOT = Prepared(
+    lambda market: Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.SLOT)).order_by(
+        "-version"
+    )[:1],
+    int,
+)
+_ENDING = Prepared(
+    lambda market, since, now: (
+        Bid.objects.filter(
+            market=market,
+            completion_slot__gt=since,
+            completion_slot__lte=now,
+            state__in=(BidState.PLANNED, BidState.RUNNING),
+        )
+        .order_by()
+        .values_list("pk")[:1]
+    ),
+    int,
+    int,
+    int,
+)
+_ENDED = Prepared(
+    lambda market, version: (
+        Event.objects.filter(market=market, version__gt=version, kind__in=sorted(ENDS)).order_by().values_list("pk")[:1]
+    ),
+    int,
+    int,
+)
 
 
 def pass_slots(market_id: int) -> bool:
     """Process the slots that began since the last call; return True if there were any."""
-    market = _MARKET.first(market_id)
-    if market is None:
+    found = _MARKET.first(market_id)
+    if found is None:
         raise Market.DoesNotExist(f"There is no market {market_id}.")
-    if market_time(market).slot <= market.slot:
+    if market_time(found).slot <= found.slot:
         return False
     with locked_market(market_id) as market:
         moment = market_time(market)
@@ -105,20 +133,17 @@ def _cause(market: Market, moment: MarketTime) -> Cause:
     since = last.slot if last.kind == EventKind.OPENED else last.payload.get("now", last.slot + 1)
     if moment.now > since + 1:
         return Cause.ENDED
-    ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
-    return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
+    return Cause.ENDED if _ENDING(market.pk, since, moment.now) else Cause.SLOT
 
 
 def _last_slot(market: Market) -> Event:
     """Return the event with which slots last passed; the opening of the market if none has passed."""
-    kinds = (EventKind.OPENED, EventKind.SLOT)
-    return Event.objects.filter(market=market, kind__in=kinds).order_by("-version")[0]
+    return _LAST_SLOT(market.pk)[0]
 
 
 def _freed(market: Market) -> bool:
     """Return whether a job was cancelled, failed, or was complete early since slots last passed."""
-    kinds = (EventKind.CANCELLED, EventKind.FAILED, EventKind.COMPLETED)
-    return Event.objects.filter(market=market, version__gt=_last_slot(market).version, kind__in=kinds).exists()
+    return bool(_ENDED(market.pk, _last_slot(market).version))
 
 
 def _keep_prices(market: Market, book: LiveBook, *, last: int) -> PolicyFailed | None:

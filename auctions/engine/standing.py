@@ -12,9 +12,10 @@ The functions that decide take a book and no rows, so that replays and counterfa
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
-from django.db.models import F, QuerySet, Window
+from django.db.models import F, QuerySet, Value, Window
 from django.db.models.functions import RowNumber
 
 from auctions.domain import transitions
@@ -27,6 +28,7 @@ from auctions.engine.team_credits import TeamCredits
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
 from auctions.state.book import LiveBook
 from auctions.state.history import realigned
+from cluster.database.prepared import Prepared
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Reason, canonical, parse
 from scheduling.model.types import Json
@@ -174,6 +176,19 @@ def final_rejection(candidate: Candidate, book: LiveBook) -> Decision:
     )
 
 
+_STANDING: Final = Bid.objects.filter(state=BidState.STANDING).select_related("first_decision")
+_FIRST_TO_END = Prepared(
+    lambda market: _STANDING.filter(market=market).order_by("stands_until", "sequence")[:ENDED_AT_ONCE], int
+)
+_OVER = Prepared(
+    lambda market, now: _STANDING.filter(market=market, stands_until__lt=now).order_by("stands_until", "sequence")[
+        :ENDED_AT_ONCE
+    ],
+    int,
+    int,
+)
+
+
 @dataclass(frozen=True)
 class TurnTaken:
     """A turn, with what `write` needs."""
@@ -192,16 +207,11 @@ def take_turn(
     `before` is the first slot on sale before, and `ended` says whether a job ended since. Admissions are in the book
     afterwards; `write` writes the rows. `teams` are those whose budgets the same transaction locks later.
     """
-    rows = Bid.objects.filter(market=market, state=BidState.STANDING).select_related("first_decision")
-    posted, rule = posts_prices(book.policy), rule_for(book.policy)
-    over = rows.filter(stands_until__lt=moment.now) if posted else rows
-    ending = list(over.order_by("stands_until", "sequence")[:ENDED_AT_ONCE])
+    posted, rule, now = posts_prices(book.policy), rule_for(book.policy), moment.now
+    ending = _OVER(market.pk, now) if posted else _FIRST_TO_END(market.pk)
     trying: list[Bid] = []
-    if posted and is_due(rule, before=before, now=moment.now, ended=ended):
-        able = _able(rows.filter(stands_until__gte=moment.now), rule, now=moment.now)
-        place = Window(RowNumber(), partition_by="owner", order_by=("tried_slot", "sequence"))
-        mine = able.annotate(place=place).filter(place__lte=rule.each)
-        trying = list(mine.order_by("tried_slot", "sequence")[: rule.most])
+    if posted and is_due(rule, before=before, now=now, ended=ended):
+        trying = _next(rule)(market.pk, now)
     bids = {bid.sequence: bid for bid in (*ending, *trying)}
     if not bids:
         return TurnTaken(Turn(rule))
@@ -224,12 +234,23 @@ def take_turn(
     return TurnTaken(Turn(rule, tries, over_now, seen), bids, credits)
 
 
-def _able(rows: QuerySet[Bid], rule: StandingRule, *, now: int) -> QuerySet[Bid]:
-    """Return the standing bids that `rule.is_able` allows to be tried in slot `now`."""
-    before = rows.filter(tried_slot__lt=now)
-    if not rule.per_age:
-        return before
-    return before.filter(arrival_slot__gte=rule.per_age * F("tried_slot") - (rule.per_age - 1) * now)
+@cache
+def _next(rule: StandingRule) -> Prepared[Bid]:
+    """Return the query for the bids of a market whose turn it is in a slot.
+
+    These are the first few of each owner that `rule.is_able` allows to be tried, and of these the first few.
+    """
+    place = Window(RowNumber(), partition_by="owner", order_by=("tried_slot", "sequence"))
+
+    def rows(market: int, now: int) -> QuerySet[Bid]:
+        able = _STANDING.filter(market=market, stands_until__gte=now, tried_slot__lt=now)
+        if rule.per_age:
+            aged = rule.per_age * F("tried_slot") - (rule.per_age - 1) * Value(now)
+            able = able.filter(arrival_slot__gte=aged)
+        mine = able.annotate(place=place).filter(place__lte=rule.each)
+        return mine.order_by("tried_slot", "sequence")[: rule.most]
+
+    return Prepared(rows, int, int)
 
 
 def write(market: Market, taken: TurnTaken, book: LiveBook, moment: MarketTime, *, event: Event) -> None:

@@ -60,6 +60,18 @@ number of unrecorded withdrawals if the figures are present ones, else None.
 """
 
 _LAST = Prepared(lambda market: Publication.objects.filter(market=market).order_by("-version")[:1], int)
+_NEW = Prepared(
+    lambda market, version: (
+        Event.objects.filter(
+            market=market, version__gt=version, kind=EventKind.ADMITTED, bid__state__in=sorted(VALUE_KEPT)
+        )
+        .order_by()
+        .values_list("bid__owner", "bid__team")
+        .distinct()
+    ),
+    int,
+    int,
+)
 _OF_OTHERS = Prepared(
     lambda market, viewer: Bid.objects.filter(market=market).exclude(owner=viewer).order_by().values_list("pk")[:1],
     int,
@@ -75,7 +87,7 @@ _UNRECORDED = Prepared(
 
 def publish(market: Market) -> Publication | None:
     """Publish the figures after a slot has begun, if bids of enough owners are new; call it under the market's lock."""
-    last = Publication.objects.filter(market=market).order_by("-version").first()
+    last = _LAST.first(market.pk)
     if _new_owners(market, since=0 if last is None else last.version) < LEAST_OWNERS:
         return None
     found = _published(sums.present_figures(market))
@@ -164,9 +176,7 @@ def _rounded(figure: float | None) -> float | None:
 
 def _new_owners(market: Market, *, since: int) -> int:
     """Return the number of owners of bids that were admitted after version `since` and whose values count."""
-    admitted = Event.objects.filter(market=market, version__gt=since, kind=EventKind.ADMITTED)
-    counted = admitted.filter(bid__state__in=sorted(VALUE_KEPT))
-    return len({party_of(*keys) for keys in counted.values_list("bid__owner", "bid__team").distinct()})
+    return len({party_of(owner, team) for owner, team in _NEW(market.pk, since)})
 
 
 def sees_all(market: Market, viewer: User) -> bool:
