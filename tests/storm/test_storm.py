@@ -37,7 +37,7 @@ KINDS: Final = [
     "credits granted or taken back",
 ]
 """Faults after which no process has to be started by the test, which takes long."""
-FAULTS: Final = 25
+FAULTS: Final = 16
 
 
 def test_no_bid_is_lost_or_decided_twice_wherever_a_transaction_is_broken(
