@@ -3,13 +3,24 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from execution import places
-from execution.places import LARGEST_LOSS, LARGEST_STEP, LONGEST_STEP_S, Point, ProgressFile, checkpoints_in, text_of
+from execution.places import (
+    LARGEST_LOSS,
+    LARGEST_STEP,
+    LONGEST_STEP_S,
+    JobFiles,
+    Point,
+    ProgressFile,
+    checkpoints_in,
+    text_of,
+)
 
 lines = st.lists(
     st.sampled_from(
@@ -106,3 +117,18 @@ def test_a_directory_that_was_read_is_closed(tmp_path: Path) -> None:
     for _ in range(3):
         checkpoints_in(tmp_path)
     assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_directories_are_given_to_the_programs_user_once_and_are_left_as_they_are_afterwards(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EXECUTION_DIR = tmp_path
+    given: list[tuple[Path, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, user, group, *, follow_symlinks: given.append((path, user)))
+    files, other = JobFiles("lab", uuid4()), os.getuid() + 1
+    files.make(0, user=other)
+    assert given == [(files.checkpoints(0), other), (files.generation(0), other)]
+    files.checkpoints(0).rmdir()  # as a program may do, whose directory it is
+    files.make(0, user=os.getuid())
+    assert len(given) == 2
+    assert not files.checkpoints(0).exists()
