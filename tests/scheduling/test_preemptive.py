@@ -13,7 +13,7 @@ from scheduling.instances.answer_preemptive import run, to_document
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.preemptive.parameter_servers import Host, assign, runs
 from tests.collection import own_files
-from tests.draws import fresh_seed, rounds
+from tests.draws import fresh_seed, rounds, some
 from tests.scheduling.cases import expects, has_optimum, load, preemptive_cases
 from tests.scheduling.twins.documents.preemptive import NoMigration
 from tests.scheduling.twins.preemptive_exact import simulate
@@ -161,8 +161,9 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
         }
 
 
+@pytest.mark.soak
 @pytest.mark.thorough
-@pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
+@pytest.mark.parametrize("path", some(preemptive_cases(keep=has_optimum), 8))
 def test_the_integer_program_proves_the_expected_optimum(path: Path) -> None:
     document = load(path)
     assert optimum(document, 40) == pytest.approx(document["expected"]["opt_no_migration"])
