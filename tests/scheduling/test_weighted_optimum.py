@@ -12,7 +12,7 @@ from scheduling.instances.weighted_completion import WeightedInstance, read_weig
 from scheduling.model.bid import Architecture
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
-from tests.draws import fresh_seed
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total, total_without_foresight
@@ -67,7 +67,7 @@ def test_a_search_over_jobs_that_are_all_there_is_within_a_hundredth_of_the_opti
 def test_plans_without_foresight_are_optimal_if_all_jobs_are_there(architecture: Architecture) -> None:
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
-    for _ in range(5):
+    for _ in range(rounds(2)):
         drawn = random_instance(rng, architecture, jobs=3)
         together = tuple(replace(bid, arrival=1) for bid in drawn.bids)
         without = [total_without_foresight(bids, drawn.inventory) for bids in (drawn.bids, together)]

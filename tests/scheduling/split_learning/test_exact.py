@@ -167,7 +167,7 @@ def test_a_byte_too_little_is_too_little(name: str) -> None:
 @pytest.mark.parametrize("name", ["admm", "exact", "ilp"])
 def test_memory_is_kept_to_the_byte(name: str) -> None:
     rng, seed = fresh()
-    for _ in range(10):
+    for _ in range(rounds(4)):
         tight = to_the_byte(rng)
         least = least_makespan(tight)
         for step in all_steps(tight, name):
