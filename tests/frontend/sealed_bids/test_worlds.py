@@ -304,7 +304,14 @@ def test_how_far_an_offer_is_beyond_the_limit_moves_nothing(
 def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
-    one, other = seen(people, client, "DPS, quantile prices", rejected_other, {"bob": 1e-4}, {"bob": 1e-5})
+
+    def course(found: World, spy: Spy) -> None:
+        found.bid_of("alice", 60.0)
+        assert found.bid("bob", epochs=2).state == BidState.REJECTED
+        found.pass_to(3)
+        spy.look("rejected", only=FIGURES)
+
+    one, other = seen(people, client, "DPS, quantile prices", course, {"bob": 1e-4}, {"bob": 1e-5})
     differing = {path for (moment, path), answer in one.read.items() if answer != other.read[moment, path]}
     assert {"/api/v1/clusters/lab/welfare", "/markets/lab/figures/welfare.csv"} <= differing
 
