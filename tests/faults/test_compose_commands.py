@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.test_compose import SERVICES
 from tests.conftest import INSTALL, missing
 from tests.forks import project
-from tests.processes import Process, binary, free_port, python_env, wait_until
+from tests.processes import Process, Server, binary, free_port, fresh_database, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 OF_PYTHON = ("python", "celery")
@@ -53,11 +53,14 @@ class Native:
 
 
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory, postgres_url: str, redis_url: str) -> Native:
-    made = Native(directory=tmp_path_factory.mktemp("compose"), postgres_url=postgres_url, redis_url=redis_url)
+def native(tmp_path_factory: pytest.TempPathFactory, postgres_server: Server, redis_url: str) -> Native:
+    """On a database whose tables are made, as whenever containers are started again."""
+    address = fresh_database(postgres_server)
+    made = Native(directory=tmp_path_factory.mktemp("compose"), postgres_url=address, redis_url=redis_url)
     migrate = made.start("migrate")
     try:
         assert migrate.popen.wait(120) == 0, migrate.text()
+        assert "No migrations to apply" in migrate.text()
     finally:
         migrate.end()
     return made
