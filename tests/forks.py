@@ -1,9 +1,10 @@
 """Python processes of tests that begin with everything imported: each is forked from a process that has imported it.
 
 Importing takes two seconds of a core, more than most of what tests ask of a process. The parent `libraries()` has
-imported what reads no settings. `project(env)` begins there, and imports the rest under the settings of an environment:
-once for all processes of an installation. A forked child has a session, an environment and files of its own, and runs
-its command to its end as a new interpreter does.
+imported what reads no settings; where Python reads other variables when it starts, another one has. `project(env)`
+begins there, and imports the rest under the settings of an environment: once for all processes of an installation. A
+forked child has a session, an environment and files of its own, and runs its command to its end as a new interpreter
+does.
 
 A parent answers requests on the socket that is its standard input (`main`).
 """
@@ -21,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from selectors import EVENT_READ, PollSelector
@@ -37,13 +37,16 @@ LIBRARIES: Final = (
     "celery.bin.celery",
     "celery.concurrency.prefork",
     "celery.concurrency.thread",
+    "django.contrib.admin",
     "django.core.management",
     "django.db.backends.postgresql.base",
     "django.db.backends.sqlite3.base",
     "django.forms",
     "django.template.defaulttags",
+    "drf_spectacular.utils",
     "kombu.transport.redis",
     "requests",
+    "rest_framework.serializers",
     "scheduling.kernels",
     "scheduling.registry",
     "uvicorn.main",
@@ -56,6 +59,7 @@ MOST: Final = 2
 """Environments that have a parent at a time: those that were used last."""
 _status: int | None = None
 """The exit status of a child, once its work is done."""
+_libraries: dict[tuple[tuple[str, str], ...], "Parent"] = {}
 _projects: dict[tuple[tuple[str, str], ...], "Parent"] = {}
 
 
@@ -157,10 +161,17 @@ class Parent:
             self._process.wait(10)
 
 
-@cache
-def libraries() -> Parent:
-    """The parent that has imported what reads no settings: one for each process that runs tests."""
-    return Parent(os.environ | UNBUFFERED)
+def libraries(env: Mapping[str, str] | None = None) -> Parent:
+    """The parent that has imported what reads no settings: one for all environments in which Python starts the same.
+
+    By default it starts as in this process.
+    """
+    ours = os.environ | UNBUFFERED
+    of_python = _of_python(ours if env is None else env)
+    key = tuple(sorted(of_python.items()))
+    if key not in _libraries:
+        _libraries[key] = Parent({name: ours[name] for name in ours.keys() - _of_python(ours)} | of_python)
+    return _libraries[key]
 
 
 def project(env: Mapping[str, str]) -> Parent:
@@ -170,8 +181,7 @@ def project(env: Mapping[str, str]) -> Parent:
     if parent is None:
         while len(_projects) >= MOST:
             _projects.pop(next(iter(_projects))).end()
-        is_same = _of_python(env) == _of_python(os.environ | UNBUFFERED)
-        parent = Parent(env, project=True, of=libraries() if is_same else None)
+        parent = Parent(env, project=True, of=libraries(env))
     _projects[key] = parent
     return parent
 
@@ -196,10 +206,9 @@ def _leave() -> None:
 @atexit.register
 def end_all() -> None:
     """End all parents, once their children have ended."""
-    while _projects:
-        _projects.popitem()[1].end()
-    if libraries.cache_info().currsize:
-        libraries().end()
+    for parents in (_projects, _libraries):
+        while parents:
+            parents.popitem()[1].end()
 
 
 def _serve(requests: socket.socket) -> list[str]:

@@ -16,14 +16,15 @@ def test_receipts_are_the_same_in_any_process_and_on_either_database(
     tmp_path: Path, postgres_tables: str, make_tables: Tables
 ) -> None:
     digests = set()
-    first, *others = map(str, fresh()[0].choice(1000, rounds(2, longer=3), replace=False))
-    for seed, extra in ((first, {"DATABASE_URL": postgres_tables}), *((other, {}) for other in others)):
+    seeds = list(map(str, fresh()[0].choice(1000, rounds(2, longer=3), replace=False)))
+    for seed, another in zip(seeds, [*seeds[1:], seeds[0]], strict=True):
+        extra = {"DATABASE_URL": postgres_tables} if seed == seeds[0] else {}
         directory = tmp_path / seed
         directory.mkdir()
         env = python_env(directory, PYTHONHASHSEED=seed, **extra)
         if not extra:
             make_tables(env)
         digests.add(crowd.call("script", env=env))
-        verdict = crowd.verdict(env | {"PYTHONHASHSEED": f"{seed}7"})
+        verdict = crowd.verdict(env | {"PYTHONHASHSEED": another})
         assert (verdict.replayed, verdict.mismatches, verdict.broken) == (120, 0, {})
     assert len(digests) == 1
