@@ -38,4 +38,5 @@ if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     sys.excepthook = _show
     execute_from_command_line(sys.argv)
-    sys.stdout.flush()
+    if sys.stdout is not None:  # a caller may have closed it
+        sys.stdout.flush()

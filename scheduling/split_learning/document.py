@@ -175,7 +175,7 @@ def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
         if "gap" not in root:
             raise InvalidField("gap", "missing")
         return _matrix("gap", root["gap"], names)
-    given = [*_PARTS, *(name for name in ("gap",) if name in root)]
+    given = (*_PARTS, "gap") if "gap" in root else _PARTS
     tables = check_named({name: partial(_matrix, name, root[name], names) for name in given})
     parts: Ints = tables[_PARTS[0]] + tables[_PARTS[1]]
     wrong = np.argwhere(tables.get("gap", parts) != parts)[:MOST_NAMED].tolist()
