@@ -144,7 +144,7 @@ def _switch(rows: list[Json], who: tuple[str, ...]) -> Ints:
     """Slots."""
     check = partial(check_integer, high=LARGEST_SLOTS)
     found = check_each(
-        partial(_of, who[n], check, f"helpers[{n}].switch", row.get("switch", 0)) for n, row in enumerate(rows)
+        partial(_check_of, who[n], check, f"helpers[{n}].switch", row.get("switch", 0)) for n, row in enumerate(rows)
     )
     return np.array(found, dtype=np.int64)
 
@@ -152,12 +152,12 @@ def _switch(rows: list[Json], who: tuple[str, ...]) -> Ints:
 def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints:
     """Bytes."""
     check = partial(check_fraction, high=LARGEST_GB)
-    found = check_each(partial(_of, who[n], check, f"{name}[{n}].{key}", row[key]) for n, row in enumerate(rows))
+    found = check_each(partial(_check_of, who[n], check, f"{name}[{n}].{key}", row[key]) for n, row in enumerate(rows))
     whole = ceil if key == "demand_gb" else floor
     return np.array([whole(amount * GIGABYTE) for amount in found], dtype=np.int64)
 
 
-def _of(who: str, check: Callable[[str, object], T], field: str, value: object) -> T:
+def _check_of(who: str, check: Callable[[str, object], T], field: str, value: object) -> T:
     """Check a value; an error says whose it is."""
     try:
         return check(field, value)

@@ -361,17 +361,8 @@ def test_the_command_prints_the_table_and_the_verdicts(
     monkeypatch.setattr("benchmarks.market_on_traces.__main__.LOADS", (2.0,))
     # These policies load the few kernels that they need.
     monkeypatch.setattr("benchmarks.market_on_traces.__main__.make_ready", lambda: None)
-    command = [
-        "x",
-        "--processes",
-        "1",
-        "--only",
-        "dps,fifo,srtf",
-        "--jobs",
-        "8",
-        "--results",
-        str(tmp_path / "cells.jsonl"),
-    ]
+    options = ("--processes", "1", "--only", "dps,fifo,srtf", "--jobs", "8")
+    command = ["x", *options, "--results", str(tmp_path / "cells.jsonl")]
     monkeypatch.setattr("sys.argv", [*command, "--picture", str(tmp_path / "a.svg")])
     main()
     printed = capsys.readouterr().out
