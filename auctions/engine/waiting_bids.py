@@ -5,6 +5,7 @@ bids compete, so without a limit the bids of one owner would make a market slow 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
@@ -59,20 +60,19 @@ class WaitingBids:
             if team is not None:
                 waiting = self._rows().filter(team=team).count() + self._new_of_team[team]
                 _check(waiting, count, settings.WAITING_BIDS_OF_TEAM, of="your team")
-        mine = self._market.bids.filter(owner=owner)
-        self._check_open(owner, mine, count, self._new[owner], settings.OPEN_BIDS, of="yours")
+        self._check_open(owner, {"owner": owner}, count, self._new[owner], settings.OPEN_BIDS, of="yours")
         if team is not None:
-            number, ours = owner_number(user=owner, team=team), self._market.bids.filter(team=team)
-            self._check_open(number, ours, count, self._new_of_team[team], settings.OPEN_BIDS_OF_TEAM, of="your team")
+            number, new = owner_number(user=owner, team=team), self._new_of_team[team]
+            self._check_open(number, {"team": team}, count, new, settings.OPEN_BIDS_OF_TEAM, of="your team")
         self._new[owner] += count
         self._new_of_team[team] += count
 
-    def _check_open(self, number: int, bids: QuerySet[Bid], count: int, new: int, most: int, *, of: str) -> None:
+    def _check_open(self, number: int, whose: Mapping[str, int], count: int, new: int, most: int, *, of: str) -> None:
         """Raise TooManyWaiting if more than `most` of these bids, which belong to this owner number, would be open."""
         key = self._market.token, number
         if self._market.submitted - (_closed.get(key) or 0) <= most:
             return
-        found = bids.filter(state__in=OPEN).count()
+        found = self._market.bids.filter(state__in=OPEN, **whose).count()
         _closed.store(key, self._market.submitted - self._new.total() - count - found)
         if found + new + count > most:
             raise TooManyWaiting(f"{found + new} bids of {of} wait or stand in this market; at most {most} may.")

@@ -34,7 +34,7 @@ class Prepared(Generic[Row]):
         self._make = make
         self._stand_ins = [STAND_INS[kind](i) for i, kind in enumerate(kinds)]
         self._built: dict[str, tuple[Any, str, tuple[object, ...]]] = {}
-        """Compiler, SQL and its parameters, by the kind of database."""
+        """Compiler with its converters of columns, SQL and its parameters, by the kind of database."""
 
     def __call__(self, *arguments: int | str) -> list[Row]:
         """Run the query on this thread's connection."""
@@ -62,6 +62,9 @@ class Prepared(Generic[Row]):
         missing = [value for value in self._stand_ins if value not in parameters]
         if missing:
             raise ValueError(f"the query compares no column with {missing}")
+        # Django looks for them in each run, at each column. They depend on the kind of database alone.
+        converters = compiler.get_converters([column for column, *_ in compiler.select])
+        compiler.get_converters = lambda _: converters
         if compiler.connection.vendor == "postgresql":
             sql, parameters = _with_constants(sql, parameters, arguments=self._stand_ins)
             statements.register(sql)

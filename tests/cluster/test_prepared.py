@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import QuerySet
+from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 
 from auctions.models import Event, Market, PolicyVersion
@@ -63,6 +64,16 @@ def test_the_sql_is_built_once_and_is_that_of_the_query_set(market: Market) -> N
     sent = [query["sql"] for query in asked]
     assert sent[0::2] == sent[1::2]
     assert sent[0] != sent[2]
+
+
+def test_converters_of_columns_are_looked_for_once(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Prepared(lambda pk: PolicyVersion.objects.select_related("market__cluster").filter(pk=pk), int)
+    usual = PolicyVersion.objects.get()
+    assert found(usual.pk)
+    monkeypatch.setattr(SQLCompiler, "get_converters", None)
+    [row] = found(usual.pk)
+    assert (row.parameters, row.created_at) == (usual.parameters, usual.created_at)
+    assert (row.market.token, row.market.cluster.epoch) == (market.token, market.cluster.epoch)
 
 
 def test_an_argument_that_is_no_parameter_of_the_sql_is_a_mistake() -> None:
