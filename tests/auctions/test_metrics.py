@@ -34,7 +34,9 @@ def scrape(settings: LazySettings) -> Any:
         answer = Client().get("/metrics", headers={"Authorization": "Bearer of the scrape"})
         assert answer.status_code == 200, answer.content
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
-        families = text_string_to_metric_families(answer.content.decode())
+        # The tests before this one leave thousands of samples of addresses.
+        lines = (line for line in answer.content.decode().splitlines() if "shadowprice_http_seconds" not in line)
+        families = text_string_to_metric_families("\n".join(lines) + "\n")
         return {(one.name, tuple(sorted(one.labels.items()))): one.value for f in families for one in f.samples}
 
     return read
