@@ -66,6 +66,39 @@ def test_the_script_with_checkpoints_stops_and_resumes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("script", [SMALLEST, RESUMABLE])
+def test_the_scripts_do_nothing_where_they_are_started_as_a_parameter_server(tmp_path: Path, script: str) -> None:
+    (tmp_path / "job.py").write_text(script)
+    (tmp_path / "checkpoints").mkdir()
+    worker, server = free_addresses(2)
+    env = environment(tmp_path, role="ps", rank=0, workers=[worker], servers=[server])
+    command = [sys.executable, "job.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "job.py"]
+    assert checkpoints(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_script_for_torchrun_is_started_as_a_worker_alone(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import sys; print(sys.argv)")
+    shell, option, line, name = json.loads(blocks("json")[0])
+    here = [shell, option, line.replace("/opt/training/.venv/bin/python", sys.executable), name, "--seed", "a b"]
+    said = {
+        role: subprocess.run(
+            here,
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "SHADOWPRICE_ROLE": role},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for role in ("worker", "ps")
+    }
+    assert said == {"worker": "['job.py', '--seed', 'a b']\n", "ps": ""}
+
+
+@pytest.mark.slow
 def test_the_commands_to_try_it_run_as_written(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(RESUMABLE)
     env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -80,7 +113,8 @@ def test_the_commands_to_try_it_run_as_written(tmp_path: Path) -> None:
 
 
 def test_the_bodies_are_json() -> None:
-    program, bid = (json.loads(block) for block in blocks("json"))
+    wrapped, program, bid = (json.loads(block) for block in blocks("json"))
+    assert wrapped[-1] == "job.py"
     assert set(program) == {"name", "arguments", "working_directory", "environment"}
     assert bid["program"]["name"] == program["name"]
 
