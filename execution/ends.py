@@ -9,7 +9,7 @@ from execution.dead_processes import FAILURES
 from execution.defects import OUTSIDE
 from execution.engines.base import Engine
 from execution.logs import shown
-from execution.models import Process, ProcessState, Training
+from execution.models import Ending, Process, ProcessState, Training
 
 LAST_LINES: Final = 20
 """Lines of output that are the reason of a failure."""
@@ -37,7 +37,7 @@ def last_lines(engine: Engine, processes: Sequence[Process]) -> str:
 
 
 def words_of_end(training: Training) -> str:
-    """Return how far a training came, and why it did not run at last if a process had failed."""
+    """Return how far a training came, and how a process failed if that kept it from running to its last slot."""
     if training.bid.state == BidState.FAILED:
         return training.bid.end_reason
     if training.steps:
@@ -45,6 +45,9 @@ def words_of_end(training: Training) -> str:
         words = f"{share:.0%} done: step {training.step} of {training.steps}."
     else:
         words = f"Its promise is over at step {training.step}."
-    if not training.retries or training.generations.latest("number").ending not in FAILURES:
+    if not (training.retries or training.reason):
         return words
-    return f"{words} It had failed and was not started again in time. {training.reason}"
+    ending = Ending(training.generations.latest("number").ending)
+    if ending in FAILURES:
+        return f"{words} It had failed and was not started again in time. {training.reason}"
+    return f"{words} {training.reason}" if training.reason.startswith(f"{Ending.PROMISE_OVER.label}. ") else words

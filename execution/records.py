@@ -182,8 +182,10 @@ def end(fence: int, training: Training, generation: Generation, *, now: float, r
             _set(training, TrainingState.FINISHED, "The program finished.")
         elif ending in FAILURES:
             _count_failure(training, generation, now=now, reason=reason)
+        elif ending == Ending.PROMISE_OVER and reason:  # it may hold nothing more, so no later start says it
+            _set(training, TrainingState.WAITING, f"{ending.label}. {reason}")
         else:
-            _set(training, TrainingState.WAITING, Ending(ending).label)
+            _set(training, TrainingState.WAITING, ending.label)
 
 
 def _count_failure(training: Training, generation: Generation, *, now: float, reason: str) -> None:

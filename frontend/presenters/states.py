@@ -23,12 +23,12 @@ LOOKS: Final = {
     BidState.STANDING: Look("Standing", "wait", "It was rejected and is tried again when slots begin."),
     BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
     BidState.RUNNING: Look("Running", "run", "Its machines process it now."),
-    BidState.COMPLETED: Look("Completed", "done", "All of its work is done."),
+    BidState.COMPLETED: Look("Completed", "done", "Its last slot is over."),
     BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
     BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner withdrew it before it was decided."),
     BidState.QUARANTINED: Look("Quarantined", "no", "It could not be decided; an operator has been informed."),
     BidState.CANCELLED: Look("Cancelled", "off", "Its remaining slots were freed; the payment is not refunded."),
-    BidState.FAILED: Look("Failed", "no", "An operator ended it; its remaining slots were freed."),
+    BidState.FAILED: Look("Failed", "no", "It ended before it was complete; its remaining slots were freed."),
 }
 
 PLAN_LOOKS: Final = {

@@ -168,6 +168,17 @@ def test_a_training_that_failed_shortly_before_its_end_says_why_it_did_not_run_a
     assert training.reason.endswith(" exited with code 1.\nValueError: no data")
 
 
+def test_a_training_that_failed_as_its_last_slot_ended_says_how(world: World) -> None:
+    bid = world.submit(epochs=1, steps=10)
+    world.go(100.0 * (bid.completion_slot or 0) - world.slot * 100 - 9.9)  # SIGTERM came 0.1 s before
+    world.engine.exit(next(key for key in world.engine.alive() if "-w" in key), 1, output=b"ValueError: no data\n")
+    world.go(20, every=1)
+    training = world.training(bid)
+    assert (training.state, endings(world)) == (TrainingState.STOPPED, [Ending.PROMISE_OVER])
+    assert training.reason.startswith("0% done: step 0 of 10. Its last slot ended. Worker ")
+    assert training.reason.endswith(" exited with code 1.\nValueError: no data")
+
+
 def test_a_cancelled_job_is_stopped(world: World) -> None:
     from auctions.engine import jobs
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from auctions.domain.refunds import Refund
+from auctions.engine import jobs
 from auctions.models import Bid, BidState
 from execution import logs
 from execution.engines.files import Logs
@@ -40,6 +42,23 @@ def running(world: World, client: Client) -> Bid:
     (files_of(training).checkpoints(generation.number) / "step-20").mkdir()
     world.go(5)
     return bid
+
+
+def test_a_job_whose_program_failed_was_not_ended_by_an_operator(running: Bid, client: Client) -> None:
+    jobs.fail_job(running, "Worker 0 exited with code 1.", refund=Refund.NONE)
+    page = client.get(f"/markets/lab/bids/{running.sequence}/").content.decode()
+    assert "It ended before it was complete; its remaining slots were freed." in page
+    assert "Worker 0 exited with code 1." in page
+    assert "operator ended it" not in page
+
+
+def test_a_job_is_complete_with_its_last_slot_however_far_its_training_came(
+    running: Bid, world: World, client: Client
+) -> None:
+    world.go(SLOT_S * ((running.completion_slot or 0) + 1 - world.slot))
+    page = client.get(f"/markets/lab/bids/{running.sequence}/").content.decode()
+    assert "20% done: step 20 of 100." in page
+    assert "Its last slot is over." in page
 
 
 def write_log(process: Process, text: str, *, begin: int = 0) -> None:
