@@ -30,7 +30,6 @@ from execution.models import (
     Generation,
     GenerationState,
     Process,
-    ProcessRole,
     ProcessState,
     Program,
     Progress,
@@ -304,11 +303,6 @@ def _keep(reports: Iterable[Report]) -> None:
 def files_of(training: Training) -> JobFiles:
     """Return the directories of a training."""
     return JobFiles(training.bid.market.cluster.name, training.token)
-
-
-def ranked(processes: Iterable[Process], role: ProcessRole) -> list[Process]:
-    """Return the processes of a role in the order of their ranks."""
-    return sorted((one for one in processes if one.role == role), key=lambda one: one.rank)
 
 
 def _moment(seconds: float | None) -> datetime | None:

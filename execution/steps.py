@@ -19,8 +19,6 @@ PATIENCE_S: Final = 3.0
 HOLD_S: Final = 0.05
 """Least change of the time until which machines are held that is passed on, seconds. The time of a slot's beginning is
 computed from the present, and so differs a little in each loop."""
-STOPPED: Final = 143
-"""Exit code of a program that was stopped and wrote a checkpoint."""
 
 
 class Machines(NamedTuple):
