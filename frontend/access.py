@@ -8,7 +8,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.rights import sees
+from accounts.rights import rights_of, sees
 from auctions.models import Bid, Market
 from auctions.readings import visibility
 from auctions.state import market_snapshot
@@ -51,6 +51,13 @@ def market_named(request: HttpRequest, name: str) -> Market:
     if market is None:
         raise Http404
     return market
+
+
+def operated_market(request: HttpRequest, name: str) -> Market:
+    """Return the market for its operators; 404 for any other user."""
+    if not rights_of(viewer_of(request)).operates(name):
+        raise Http404
+    return market_named(request, name)
 
 
 def bid_numbered(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:

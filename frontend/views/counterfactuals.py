@@ -6,10 +6,9 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
-from accounts.rights import rights_of
 from auctions.counterfactual.comparison import SIDES
-from auctions.models import Market, PolicyVersion
-from frontend.access import action_view, form_view, market_named, page_view, timeline_of, viewer_of
+from auctions.models import PolicyVersion
+from frontend.access import action_view, form_view, operated_market, page_view, timeline_of, viewer_of
 from frontend.figures import counterfactual as sums_of
 from frontend.figures.base import Table
 from frontend.forms.counterfactual import CounterfactualForm, chosen_policy
@@ -56,7 +55,7 @@ TOTALS: Final = (
 @page_view
 def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
     """List the counterfactuals of the market, newest first; the filters are in the address."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     everything = readings.visible(viewer_of(request), market).defer("result")
     chosen = {key: request.GET.get(key, "") for key in ("state", "policy")}
     found = everything
@@ -77,7 +76,7 @@ def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
 @form_view
 def new(request: HttpRequest, name: str) -> HttpResponse:
     """The form: a policy, its parameters as they are in force or in the address, and from which bid on."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     current = PolicyVersion.in_force(market.pk)
     policy = chosen_policy(request.GET.get("policy"), current)
     form = CounterfactualForm.of(request, policy=policy, current=current)
@@ -162,15 +161,8 @@ def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return redirect("counterfactuals", name=name)
 
 
-def _market(request: HttpRequest, name: str) -> Market:
-    """The market, for an operator; for anyone else there is nothing here."""
-    if not rights_of(viewer_of(request)).operates(name):
-        raise Http404
-    return market_named(request, name)
-
-
 def _own(request: HttpRequest, name: str, number: int) -> Counterfactual:
-    found = readings.visible(viewer_of(request), _market(request, name))
+    found = readings.visible(viewer_of(request), operated_market(request, name))
     return get_object_or_404(found, pk=number)
 
 

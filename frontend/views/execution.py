@@ -8,13 +8,12 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from accounts.rights import rights_of
 from auctions.models import Market
 from cluster.guards import ChangeRefused
 from cluster.models import LARGEST_SECONDS
 from execution import overviews, step_times
 from execution.models import Execution, Process, TrainingState
-from frontend.access import action_view, market_named, page_view, viewer_of
+from frontend.access import action_view, operated_market, page_view, viewer_of
 from frontend.figures.base import Table
 from frontend.presenters.states import TRAINING_LOOKS
 from frontend.views.responses import csv_response, part_response, say_done, version_response
@@ -35,40 +34,40 @@ class AdoptForm(forms.Form):
 @page_view
 def execution_page(request: HttpRequest, name: str) -> HttpResponse:
     """Show the execution of the cluster."""
-    return render(request, "frontend/execution.html", _context(_market(request, name)))
+    return render(request, "frontend/execution.html", _context(operated_market(request, name)))
 
 
 @page_view
 def part(request: HttpRequest, name: str) -> HttpResponse:
     """Return the part of the page that changes."""
-    context = _context(_market(request, name))
+    context = _context(operated_market(request, name))
     return part_response(request, _mark(context), "frontend/_execution.html", lambda: context)
 
 
 @page_view
 def version(request: HttpRequest, name: str) -> HttpResponse:
     """Return the tag of that part, by which an open page sees whether it changed."""
-    return version_response(request, _mark(_context(_market(request, name))))
+    return version_response(request, _mark(_context(operated_market(request, name))))
 
 
 @page_view
 def step_times_page(request: HttpRequest, name: str) -> HttpResponse:
     """Show measured step times beside the profiles that bids use."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     return render(request, "frontend/step_times.html", {"market": market, "found": step_times.of_market(market)})
 
 
 @page_view
 def step_times_csv(request: HttpRequest, name: str) -> HttpResponse:
     """Return the measured step times as CSV."""
-    header, *rows = step_times.table(step_times.of_market(_market(request, name)))
+    header, *rows = step_times.table(step_times.of_market(operated_market(request, name)))
     return csv_response(Table(tuple(map(str, header)), rows), f"{name}-step-times.csv")
 
 
 @action_view
 def adopt(request: HttpRequest, name: str) -> HttpResponse:
     """Change the step time of a profile to the measured one."""
-    market, form = _market(request, name), AdoptForm(request.POST)
+    market, form = operated_market(request, name), AdoptForm(request.POST)
     if not form.is_valid():
         raise Http404
 
@@ -83,13 +82,6 @@ def adopt(request: HttpRequest, name: str) -> HttpResponse:
         for problem in refusal.problems:
             messages.error(request, problem)
     return redirect("step_times", name=name)
-
-
-def _market(request: HttpRequest, name: str) -> Market:
-    """Return the market for operators; raise 404 for other users."""
-    if not rights_of(viewer_of(request)).operates(name):
-        raise Http404
-    return market_named(request, name)
 
 
 def _context(market: Market) -> dict[str, Any]:

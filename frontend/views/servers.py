@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from accounts.rights import rights_of
 from auctions.api.bodies import LONGEST_REASON
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
@@ -16,7 +15,7 @@ from auctions.engine.jobs import fail_job
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Bid, Market
 from cluster.models import Server
-from frontend.access import action_view, market_named, page_view, timeline_of, viewer_of
+from frontend.access import action_view, operated_market, page_view, timeline_of, viewer_of
 from frontend.figures.base import Table
 from frontend.forms.base import LineField
 from frontend.views.responses import csv_response, say_done
@@ -52,7 +51,7 @@ class FailForm(forms.Form):
 @page_view
 def server_list(request: HttpRequest, name: str) -> HttpResponse:
     """List all servers of the market."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     rows = [(one, STATES[one.state]) for one in holdings.servers(market)]
     context = {"market": market, "line": timeline_of(market), "rows": rows}
     return render(request, "frontend/servers.html", context)
@@ -61,7 +60,7 @@ def server_list(request: HttpRequest, name: str) -> HttpResponse:
 @page_view
 def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Show one server with the jobs that hold it, and the operator's forms."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     found = _found(market, server)
     context = {
         "market": market,
@@ -77,7 +76,7 @@ def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @page_view
 def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Return the jobs that hold the server as CSV."""
-    market = _market(request, name)
+    market = operated_market(request, name)
     found, line = _found(market, server), timeline_of(market)
     header = ("bid", "owner", "label", "state", "machine_type", "role", "count", "queued", "start_slot", "start_utc")
     rows = (
@@ -112,7 +111,7 @@ def restore(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @action_view
 def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Fail a job."""
-    market, form = _market(request, name), FailForm(request.POST)
+    market, form = operated_market(request, name), FailForm(request.POST)
     bid = Bid.objects.filter(market=market, sequence=number).first()
     if bid is None:
         raise Http404
@@ -132,7 +131,7 @@ def _do(
     request: HttpRequest, name: str, server: str, kind: type[ReasonForm], deed: Callable[..., object], done: str
 ) -> HttpResponse:
     """Apply an action and return to the server's page, which shows the result."""
-    market, form = _market(request, name), kind(request.POST)
+    market, form = operated_market(request, name), kind(request.POST)
     row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
     if row is None:
         raise Http404
@@ -155,13 +154,6 @@ def _wrong(form: forms.Form) -> str:
 
 def _drain(row: Server, *, deadline_slot: int | None, **more: Any) -> object:
     return drain_server(row, deadline=deadline_slot, **more)
-
-
-def _market(request: HttpRequest, name: str) -> Market:
-    """Return the market for operators; raise 404 for other users."""
-    if not rights_of(viewer_of(request)).operates(name):
-        raise Http404
-    return market_named(request, name)
 
 
 def _found(market: Market, name: str) -> holdings.ServerReading:

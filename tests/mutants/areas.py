@@ -162,8 +162,6 @@ AREAS: Final = {
             "web/views.py::one_of",
             "frontend/access.py",
             "frontend/views/bids.py::withdraw,retry,cancel,_own",
-            "frontend/views/servers.py::_market",
-            "frontend/views/counterfactuals.py::_market,_own",
         ),
         (
             "tests/frontend/test_operators.py",
