@@ -30,6 +30,12 @@ def operated_market(request: Request, name: str, *, refusal: str = "This is for 
     return market_named(name)
 
 
+def bid_and_cluster(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
+    """Return the bid to those of `bid_of`, and its cluster; 404 for others."""
+    market = market_named(cluster)
+    return bid_of(request, market, sequence), market.cluster
+
+
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:
     """Return the bid to its owner, the owner's team or an operator; 404 for others."""
     found = visibility.bid(market, user_of(request), sequence)

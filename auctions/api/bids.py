@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import Scope
-from auctions.api.base import bid_of, cluster_named, market_named
+from auctions.api.base import bid_and_cluster, cluster_named, market_named
 from auctions.api.bid_shapes import (
     BidOut,
     BidPage,
@@ -174,7 +174,7 @@ class OneBid(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """The bid with its receipt."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         return Response(BidOut.write(bid, cluster=found))
 
 
@@ -185,7 +185,7 @@ class BidSchedule(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Return the present schedule of the job; 404 if nothing was granted."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         schedule = schedules.schedule_of(bid)
         if schedule is None:
             raise Http404(f"Bid {sequence} has no schedule: it is {bid.get_state_display().lower()}.")
@@ -199,7 +199,7 @@ class BidChanges(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each planned start and completion of the job, with the time from which it was the plan."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         return Response(ChangesOut.write({"results": bid.plan_changes.all()}, cluster=found))
 
 
@@ -210,7 +210,7 @@ class BidMachines(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Workers and parameter servers in each slot, past and planned."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         return Response(MachinesOut.write({"results": schedules.machines_of(bid)}, cluster=found))
 
 
@@ -221,7 +221,7 @@ class BidSegments(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """The times at which workers process chunks of the job; future ones are forecasts. Empty without queues."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         return Response(SegmentsOut.write({"results": schedules.segments_of(bid, found)}, cluster=found))
 
 
@@ -232,7 +232,7 @@ class BidPreemptions(ApiView):
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each time that a worker interrupted a chunk of the job for a chunk of another job."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         rows = queues.displacements(bid, user_of(request))
         return Response(PreemptionsOut.write({"results": rows}, cluster=found))
 
@@ -264,13 +264,8 @@ class Cancel(ApiView):
         return Response(BidOut.write(cancel_job(bid), cluster=found))
 
 
-def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
-    market = market_named(cluster)
-    return bid_of(request, market, sequence), market.cluster
-
-
 def _to_end(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
-    bid, found = _found(request, cluster, sequence)
+    bid, found = bid_and_cluster(request, cluster, sequence)
     if not visibility.may_end(bid, user_of(request)):
         raise PermissionDenied("Only the owner of this bid, and operators of the team, may end it.")
     return bid, found

@@ -6,9 +6,8 @@ from django.http import Http404, HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import bid_of, market_named, operated_market
+from auctions.api.base import bid_and_cluster, operated_market
 from auctions.models import Bid
-from cluster.models import Cluster
 from execution import logs, overviews, readings, step_times
 from execution.api.shapes import ExecutionOut, LogOut, StepTimesOut, TrainingOut, TrainingProgressOut
 from execution.engines.files import Logs
@@ -76,7 +75,7 @@ class BidTraining(ApiView):
         """Its state with the reason, what is done, and the newest 50 generations with their processes; 404 before
         anything was started for the bid.
         """
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         training = readings.training_of(bid, before=whole_number(request, "before"))
         if training is None:
             raise Http404(_nothing(bid))
@@ -93,7 +92,7 @@ class TrainingProgress(ApiView):
         """Steps with their losses, at most 5,000. Steps after a checkpoint that were lost with a process are reported
         again, by a later generation.
         """
-        bid, _ = _found(request, cluster, sequence)
+        bid, _ = bid_and_cluster(request, cluster, sequence)
         generation, step = (whole_number(request, name) or 0 for name in ("generation", "from_step"))
         rows, truncated = readings.progress_of(bid, generation=generation, step=step)
         return Response(TrainingProgressOut.write({"results": rows, "truncated": truncated}))
@@ -111,18 +110,13 @@ class TrainingLog(ApiView):
     )
     def get(self, request: Request, cluster: str, sequence: int, key: str) -> Response:
         """Lines that the process wrote, at most 64 KiB. To follow the log, ask again with `end` as the offset."""
-        bid, found = _found(request, cluster, sequence)
+        bid, found = bid_and_cluster(request, cluster, sequence)
         rows = Process.objects.filter(generation__training__bid=bid)
         process = one_of(rows, f"Bid {bid.sequence} has no process {key}.", key=key)
         offset = whole_number(request, "offset") or 0
         is_over = process.state in (ProcessState.EXITED, ProcessState.LOST)
         part = logs.part_from(Logs(engine_root(found.name)), key, offset, is_over=is_over)
         return Response(LogOut.write({**vars(part), "is_over": is_over}))
-
-
-def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
-    market = market_named(cluster)
-    return bid_of(request, market, sequence), market.cluster
 
 
 def _nothing(bid: Bid) -> str:
