@@ -20,6 +20,8 @@ UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Postgres stores no NUL, and a lone surrogate has no UTF-8."""
 MOST_UNKNOWN: Final = 50
 """Largest number of unknown keys of an object that an answer names."""
+MOST_NAMED: Final = 12
+"""Largest number of expected names that an error lists."""
 MOST_WRONG_ENTRIES: Final = 50
 """Largest number of wrong entries of a list that an answer names."""
 MESSAGES: Final[dict[str, Any]] = {"required": "missing", "null": "expected a value, got null"}
@@ -203,13 +205,13 @@ class Quantity(serializers.Field):  # type: ignore[type-arg]
 
 
 class ByName(serializers.DictField):
-    """An object whose keys are names, each value checked by `child`; with `known`, only of these names."""
+    """An object whose keys are names, each value checked by `child`; with `names`, only of these."""
 
     default_error_messages = MESSAGES
 
-    def __init__(self, child: Any, *, known: Sequence[str] | None = None, least: int = 0, **more: Any) -> None:
+    def __init__(self, child: Any, *, least: int = 0, **more: Any) -> None:
         super().__init__(child=child, **more)
-        self.known, self.least = known, least
+        self.least = least
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """The values by name; raises ValidationError that names each wrong one."""
@@ -233,7 +235,7 @@ class ByName(serializers.DictField):
 
     def names(self) -> Sequence[str] | None:
         """Return the names that an object may have; None if it may have any."""
-        return self.known
+        return None
 
 
 class OneOf(serializers.Field):  # type: ignore[type-arg]
@@ -276,12 +278,12 @@ def _as_dict(detail: Any) -> dict[str, Any]:
     return detail if isinstance(detail, dict) else {"": detail}
 
 
-def any_of(names: list[str], most: int = 12) -> str:
+def any_of(names: list[str]) -> str:
     """These names as a list for people; of very many the first: "a, b or c"."""
     if not names:
         return "nothing (there is none)"
-    if len(names) > most:
-        return f"{', '.join(names[:most])} or one of {len(names) - most} more"
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[:MOST_NAMED])} or one of {len(names) - MOST_NAMED} more"
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

@@ -7,7 +7,6 @@ from datetime import date
 from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiParameter
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
 from scheduling.model.validation import plain, shown
@@ -17,12 +16,6 @@ LARGEST_SLOT: Final = 10**9
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _NUMBER: Final = re.compile(r"[-+.0-9eE]{1,20}")
-
-
-def check_parameters(request: Request, described: Sequence[OpenApiParameter] = ()) -> None:
-    """Refuse what is wrong with the query, in one error."""
-    if wrong := wrong_parameters(request, described):
-        raise ValidationError(wrong)
 
 
 def wrong_parameters(request: Request, described: Sequence[OpenApiParameter]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ _TUNNELS: Final = (ip_network("2002::/16"), ip_network("2001::/32"))
 _LOOPBACK: Final = (ip_address("127.0.0.1"), ip_address("::1"))
 
 
-def checked_url(url: str, field: str = "url") -> str:
+def checked_url(url: str) -> str:
     """Return the address of a webhook.
 
     Raises
@@ -36,15 +36,15 @@ def checked_url(url: str, field: str = "url") -> str:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise InvalidField(field, expected) from None
+        raise InvalidField("url", expected) from None
     is_plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url
     has_scheme = url.startswith(tuple(f"{one}://" for one in schemes))  # in small letters, as senders read it
     if not is_plain or not has_scheme or not host or port == 0 or "@" in parts.netloc or "#" in url:
-        raise InvalidField(field, expected)
+        raise InvalidField("url", expected)
     stated, is_encrypted = _stated(host), url.startswith("https:")
     if stated and not any(may_connect(address, is_encrypted=is_encrypted) for address in stated):
         network = "a public network" if is_encrypted else "a network to which http is allowed"
-        raise InvalidField(field, f"expected a host on {network}, got {shown(host)}")
+        raise InvalidField("url", f"expected a host on {network}, got {shown(host)}")
     return url
 
 

@@ -76,9 +76,9 @@ def real(field: str, text: str, *, low: float = 0.0, high: float = LARGEST_SECON
     return check_number(field, float(text), low=low, high=high)
 
 
-def positive(field: str, text: str, *, high: float = LARGEST_SECONDS) -> float:
+def positive(field: str, text: str) -> float:
     """A finite number above 0."""
-    number = real(field, text, high=high)
+    number = real(field, text)
     if number == 0:
         raise InvalidField(field, f"expected more than 0, got {shown(text)}")
     return number

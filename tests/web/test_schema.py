@@ -1,5 +1,6 @@
 """Shapes of REST: what they refuse, in which words, and what they describe."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,12 +17,17 @@ class _Part(Schema):
     share = Number(0, 1)
 
 
+class _OfServers(ByName):
+    def names(self) -> Sequence[str]:
+        return ["gpu-1", "gpu-2"]
+
+
 class _Whole(Schema):
     count = Integer(1, 10)
     kind = Choice(["edge", "cloud"], required=False)
     open = Flag(required=False)
     why = Text(20, blank=True, line=True, required=False)
-    seconds = ByName(Number(0, 100), known=["gpu-1", "gpu-2"], least=1, required=False)
+    seconds = _OfServers(Number(0, 100), least=1, required=False)
     seeds = Rows(Integer(0, 9), least=1, most=3, required=False)
     parts = Rows(_Part(), required=False)
     part = _Part(required=False)
