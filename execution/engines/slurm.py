@@ -8,7 +8,6 @@ a job that has not started, or whose shim is gone.
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 from execution.engines import shim
 from execution.engines.base import EngineError, Phase, Seen, Start
 from execution.engines.files import FilesEngine, Found
+from execution.engines.local import PYTHON
 
 START_S: Final = 10.0
 """Slurm may not know a job yet, or no longer, within this time after it was submitted."""
@@ -38,8 +38,6 @@ class SlurmEngine(FilesEngine):
         The engine's directory, which all servers see.
     configuration
         The file `slurm.conf`, if it is not at its usual place.
-    python
-        The command that runs the shim on a server: any Python from 3.11 on.
     options
         More options of `sbatch`, such as a partition.
     prefix
@@ -50,13 +48,12 @@ class SlurmEngine(FilesEngine):
         self,
         root: Path,
         *,
-        configuration: Path | None = None,
-        python: Sequence[str] = (sys.executable, "-I", "-S"),
-        options: Sequence[str] = (),
-        prefix: str = "",
+        configuration: Path | None,
+        options: Sequence[str],
+        prefix: str,
     ) -> None:
         super().__init__(root)
-        self.python, self.options, self.prefix = tuple(python), tuple(options), prefix
+        self.options, self.prefix = tuple(options), prefix
         self._environment = _environment(configuration)
         self._jobs: Mapping[str, str] | None = None
 
@@ -68,7 +65,7 @@ class SlurmEngine(FilesEngine):
             return
         if not created and self.prefix + start.key in self._ask():
             return
-        command = shlex.join([*self.python, str(self.files.shim), found.directory])
+        command = shlex.join([*PYTHON, str(self.files.shim), found.directory])
         options = [f"--job-name={self.prefix}{start.key}", f"--nodelist={start.server}", "--nodes=1", "--no-requeue"]
         where = [f"--chdir={found.directory}", "--output=slurm.out", "--open-mode=append"]
         try:

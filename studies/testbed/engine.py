@@ -1,11 +1,10 @@
 """The engine `local`, on servers that are control groups and network namespaces."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from execution.engines.base import EngineError, Start
-from execution.engines.local import PYTHON, LocalEngine
+from execution.engines.local import LocalEngine
 from studies.testbed.groups import NoGroups
 from studies.testbed.servers import SERVERS, Servers
 
@@ -13,8 +12,8 @@ from studies.testbed.servers import SERVERS, Servers
 class ConfinedEngine(LocalEngine):
     """Starts each process in a control group of its own and in the network of its server."""
 
-    def __init__(self, root: Path, servers: Servers, *, python: Sequence[str] = PYTHON) -> None:
-        super().__init__(root, SERVERS, python=python)
+    def __init__(self, root: Path, servers: Servers) -> None:
+        super().__init__(root, SERVERS)
         self._confined_by = servers
         self._server_of: dict[str, str] = {}
 
