@@ -16,7 +16,8 @@ from scheduling.model.types import Json
 
 ANSWER_S = 40.0
 """Longer than the longest `Prefer: wait`."""
-
+POLL_S = 0.5
+"""Time between two questions whether markets decide."""
 
 HERE: Final = ("127.0.0.1", "localhost", "::1")
 """Hosts that no proxy of the environment can reach for this process."""
@@ -39,7 +40,7 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
     return answer
 
 
-def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], frozenset[str]]:
+def deciding(base: str, *, token: str) -> Callable[[], frozenset[str]]:
     """Return the clusters whose markets decide because their kernels are compiled; the server is polled."""
     known: frozenset[str] = frozenset()
     not_before = 0.0
@@ -51,7 +52,7 @@ def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], fro
             with suppress(Unreachable):
                 rows = _sent(request)["results"]
                 known = frozenset(row["name"] for row in rows if row["has_market"] and not row["compiling"])
-            not_before = monotonic() + every_s
+            not_before = monotonic() + POLL_S
         return known
 
     return ask

@@ -23,18 +23,18 @@ DEADLINE = 60
 """Slots."""
 
 
-def _weights(setting: Setting, seed: int, deadline: int, *, factor: float = 1.0) -> dict[str, float]:
+def _weights(setting: Setting, seed: int, *, factor: float = 1.0) -> dict[str, float]:
     """Weight placed by a deadline common to all, who are there from the start."""
     work = drawn(setting, seed)
     bids = [replace(bid, arrival=0) for bid in work.bids]
-    ledger = Ledger(work.inventory, start=0, slots=deadline)
+    ledger = Ledger(work.inventory, start=0, slots=DEADLINE)
     known = consumptions(bids, ledger)
     ordered = sorted(bids, key=lambda bid: -known[bid.id].density(bid.utility.value))
-    lambdas = {MAXWEIGHT: printed_lambda(work, slots=deadline, factor=factor), UNPRICED: 1.0}
+    lambdas = {MAXWEIGHT: printed_lambda(work, slots=DEADLINE, factor=factor), UNPRICED: 1.0}
     rows = [(bid.utility.value, known[bid.id]) for bid in bids]
     prices = {name: consumption_price(base, rows, work.inventory) for name, base in lambdas.items()}
-    placed = {name: set(pack(ordered, ledger, price, [(0, deadline)])) for name, price in prices.items()}
-    placed[JAIN] = set(pack_right_to_left(bids, ledger, [(0, deadline)]))
+    placed = {name: set(pack(ordered, ledger, price, [(0, DEADLINE)])) for name, price in prices.items()}
+    placed[JAIN] = set(pack_right_to_left(bids, ledger, [(0, DEADLINE)]))
     return {name: _weight(bids, ids) for name, ids in placed.items()}
 
 
@@ -48,7 +48,7 @@ def _many(task: Task) -> tuple[int, ...]:
 
 def _by_jobs(task: Task) -> Data:
     setting = setting_of(task)
-    return task.sweep(_many(task), lambda jobs, seed: _weights(replace(setting, jobs=jobs), seed, DEADLINE))
+    return task.sweep(_many(task), lambda jobs, seed: _weights(replace(setting, jobs=jobs), seed))
 
 
 def _judge_jobs(data: Data) -> Finding:
@@ -67,7 +67,7 @@ def _by_weight_bound(task: Task) -> Data:
 
     def measure(factor: float, seed: int) -> dict[str, float]:
         mine = {jobs: replace(setting, jobs=jobs) for jobs in _many(task)[1:]}
-        rows = {jobs: _weights(one, seed, DEADLINE, factor=factor) for jobs, one in mine.items()}
+        rows = {jobs: _weights(one, seed, factor=factor) for jobs, one in mine.items()}
         return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
 
     return task.sweep(FACTORS, measure)
@@ -87,7 +87,7 @@ def _by_fragments(task: Task) -> Data:
     counts = task.pick((4, 8, 16), (25, 50, 100), (50, 100, 150, 200))
 
     def measure(servers: int, seed: int) -> dict[str, float]:
-        rows = {jobs: _weights(replace(setting, jobs=jobs, servers=servers), seed, DEADLINE) for jobs in _many(task)}
+        rows = {jobs: _weights(replace(setting, jobs=jobs, servers=servers), seed) for jobs in _many(task)}
         return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
 
     return task.sweep(counts, measure)

@@ -138,10 +138,10 @@ def run_trace(
     return run, _timing(waits, process_time() - began_all)
 
 
-def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: int | None = LONGEST_HORIZON) -> int:
-    """Return `times` x the slots of the longest run on its own GPUs, at most `most`, the default limit of a plan."""
+def horizon_for(traced: TracedBids, *, slot_s: int, most: int | None = LONGEST_HORIZON) -> int:
+    """Return twice the slots of the longest run on its own GPUs, at most `most`, the default limit of a plan."""
     longest = max(traced.runs_s.values(), default=0.0)
-    wanted = max(1, math.ceil(times * longest / slot_s))
+    wanted = max(1, math.ceil(2.0 * longest / slot_s))
     return wanted if most is None else min(most, wanted)
 
 
