@@ -59,7 +59,7 @@ def checked_change(cluster: Cluster) -> Iterator[None]:
         consult(cluster, before=before)
 
 
-def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
+def consult(cluster: Cluster, *, before: Cluster | None) -> None:
     """Check the rows in the open transaction and call the listeners; `before` is the row before the change.
 
     Raises ChangeRefused, with all problems, if the rows are no inventory or a check finds a problem.

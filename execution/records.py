@@ -57,9 +57,7 @@ class Report(NamedTuple):
     points: Collection[Point]
 
 
-def create_training(
-    fence: int, bid: Bid, program: Program, document: Json, starts_from: Checkpoint | None = None
-) -> Training:
+def create_training(fence: int, bid: Bid, program: Program, document: Json, starts_from: Checkpoint | None) -> Training:
     """Create the training of a bid that names a program, unless it exists."""
     fields: dict[str, object] = {"program": program, "arguments": document.get("arguments", [])}
     fields |= {"steps": document.get("steps"), "starts_from": starts_from}

@@ -69,9 +69,7 @@ class TriedBook:
         self.book.competitors = tuple(one for one in self.book.competitors if one.id != bid.id)
 
 
-def decide_again(
-    tried: TriedBook, one: StandingBid, first: Decision, *, owner: int, left: int | None = None
-) -> Made | None:
+def decide_again(tried: TriedBook, one: StandingBid, first: Decision, *, owner: int, left: int | None) -> Made | None:
     """Try a standing bid; apply an admission to the book, and return None if the bid is rejected again.
 
     `first` is the rejection after which it stands, with densities in the positions of the inventory in force. A try

@@ -101,7 +101,7 @@ def posts_prices(policy: Policy) -> bool:
 
 
 def last_slot(
-    request: Json, core: CoreBid, book: LiveBook, decision: Decision, rule: StandingRule, left: int | None = None
+    request: Json, core: CoreBid, book: LiveBook, decision: Decision, rule: StandingRule, left: int | None
 ) -> int | None:
     """Return the last slot in which a bid is tried again after this decision; None if the decision is final.
 
@@ -200,7 +200,7 @@ class TurnTaken:
 
 
 def take_turn(
-    market: Market, book: LiveBook, moment: MarketTime, *, before: int, ended: bool, teams: Iterable[int | None] = ()
+    market: Market, book: LiveBook, moment: MarketTime, *, before: int, ended: bool, teams: Iterable[int | None]
 ) -> TurnTaken:
     """End standing bids, and try those whose turn it is, when slots have begun.
 

@@ -38,7 +38,7 @@ R = TypeVar("R", bound=Reader)
 class Reading(Generic[R]):
     """One reader in a pass. After an error it reads no more events, and every check that uses it raises the error."""
 
-    def __init__(self, make: Callable[[], R], start: Json | None = None) -> None:
+    def __init__(self, make: Callable[[], R], start: Json | None) -> None:
         """Make the reader; it goes on from `start` if that is given."""
         self.problems: list[str] = []
         """Problems that it found so far."""

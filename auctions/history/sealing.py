@@ -118,7 +118,7 @@ def archive(
     return seal
 
 
-def archive_folder(chosen: Path | None = None) -> Path:
+def archive_folder(chosen: Path | None) -> Path:
     """Return the directory of archives, which may be chosen; raises CannotArchive if no setting names one."""
     found: Path | None = chosen or settings.ARCHIVE_DIR
     if found is None:
