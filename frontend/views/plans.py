@@ -40,6 +40,7 @@ from studies.split_learning.plans.readings import NothingYet
 from studies.split_learning.plans.submission import (
     compare_methods,
     compare_slot_lengths,
+    delete_plan,
     submit_extra_helper,
     submit_plan,
     submit_replan,
@@ -246,7 +247,7 @@ def other_slots(request: HttpRequest, number: int) -> HttpResponse:
 @action_view
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with its comparisons."""
-    _own(request, number).delete()
+    delete_plan(_own(request, number))
     messages.success(request, f"Plan {number} is deleted.")
     return redirect("plans")
 

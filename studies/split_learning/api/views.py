@@ -24,7 +24,7 @@ from studies.split_learning.api.base import CREATED, ONCE, created, plan_found
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.csv_instance import read_csv
 from studies.split_learning.plans.plan_request import PlanRequest
-from studies.split_learning.plans.submission import submit_plan
+from studies.split_learning.plans.submission import delete_plan, submit_plan
 from studies.split_learning.schemas.answers import PlanOut, PlanPage
 from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, PlanIn
 from web.csv_files import CsvView, csv_file
@@ -98,7 +98,7 @@ class OnePlan(ApiView):
     @describe("Delete a plan", {204: None}, READ, operation_id="plans_delete")
     def delete(self, request: Request, plan: int) -> Response:
         """Delete the plan with the comparisons requested on its page; running ones are cancelled first."""
-        plan_found(request, plan).delete()
+        delete_plan(plan_found(request, plan))
         return Response(status=204)
 
 

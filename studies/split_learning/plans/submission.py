@@ -1,4 +1,4 @@
-"""Create plans: for an instance, with other methods, with one more helper, or in other slots."""
+"""Create plans: for an instance, with other methods, with one more helper, or in other slots; delete them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.rights import check_cluster
 from auctions.domain.errors import WrongState
@@ -37,7 +38,7 @@ def submit_plan(owner: User, submitted: PlanRequest, key: IdempotencyKey = NO_KE
 def compare_methods(owner: User, plan: Plan) -> list[Plan]:
     """Request the same instance, budget and seed with each method not requested yet; raises TooManyOpen."""
     same = _request_of(plan)
-    with _locked(owner, plan):
+    with locked(owner, plan):
         asked = {plan.method, *plan.others.filter(comparison=ComparisonKind.METHOD).values_list("method", flat=True)}
         others = [replace(same, method=name) for name in METHODS if name not in asked]
         return _store(owner, others, of=plan, comparison=ComparisonKind.METHOD)
@@ -49,7 +50,7 @@ def submit_extra_helper(owner: User, plan: Plan, key: IdempotencyKey = NO_KEY) -
     while True:
         largest = _largest(plan)
         submitted = [replace(same, instance=one_more_helper(read_split_learning(largest.instance)))]
-        with _locked(owner, plan):
+        with locked(owner, plan):
             if _largest(plan).pk == largest.pk:  # no other request came meanwhile
                 return _store(owner, submitted, of=plan, comparison=ComparisonKind.HELPER, key=key)[0]
 
@@ -79,7 +80,7 @@ def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
     same = _request_of(plan)
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
     others = [replace(same, instance=instance, origin=origin) for instance, origin in found]
-    with _locked(owner, plan):
+    with locked(owner, plan):
         asked = set(there.all())  # check again: another request may have come meanwhile
         return _store(
             owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, comparison=ComparisonKind.SLOT
@@ -101,15 +102,33 @@ def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, key: Idempote
     return _store(owner, [submitted], of=plan, comparison=ComparisonKind.REPLAN, key=key)[0]
 
 
+def delete_plan(plan: Plan) -> None:
+    """Delete it with its comparisons, theirs and all runs; running ones are cancelled. It may be gone already.
+
+    This takes the lock of each of these plans, from the first one down, as a request for a comparison or a run takes
+    that of its plan: none is added between the look at what there is and the deletion.
+    """
+    with transaction.atomic():
+        level = list(_lock_of(Plan.objects.filter(pk=plan.pk)))
+        while level:
+            level = list(_lock_of(Plan.objects.filter(of__in=level)))
+        Plan.objects.filter(pk=plan.pk).delete()
+
+
+def _lock_of(plans: "QuerySet[Plan]") -> "QuerySet[Plan, int]":
+    """Return the numbers of these plans, which are locked when they are read."""
+    return plans.select_for_update().order_by("pk").values_list("pk", flat=True)
+
+
 @contextmanager
-def _locked(owner: User, plan: Plan | None) -> Iterator[None]:
+def locked(owner: User, plan: Plan | None) -> Iterator[None]:
     """Open a transaction that excludes other requests of the same owner or for the same plan.
 
     Raises WrongState if the plan was deleted.
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
-        if plan is not None and not list(Plan.objects.select_for_update().filter(pk=plan.pk).values_list("pk")):
+        if plan is not None and not list(_lock_of(Plan.objects.filter(pk=plan.pk))):
             raise WrongState(f"Plan {plan.pk} was deleted.")
         yield
 
@@ -133,7 +152,7 @@ def _store(
     comparison: ComparisonKind,
     key: IdempotencyKey = NO_KEY,
 ) -> list[Plan]:
-    with _locked(owner, of), creating(PLANS, owner, count=len(submitted)):
+    with locked(owner, of), creating(PLANS, owner, count=len(submitted)):
         moment = now()
         return [
             Plan.objects.create(

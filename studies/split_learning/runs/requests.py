@@ -18,6 +18,7 @@ from studies.job_tables import PLAN_RUNS
 from studies.models import LONGEST_SLOT_S, MOST_BATCHES, Plan, PlanRun
 from studies.split_learning.plan_runs import setting_of
 from studies.split_learning.plans.readings import core_plan
+from studies.split_learning.plans.submission import locked
 from studies.split_learning.schemas.request import ClusterName
 from web.fields import Integer, Number
 from web.schema import Schema
@@ -78,6 +79,8 @@ def submit_run(owner: User, plan: Plan, request: PlanRunRequest, key: Idempotenc
     InvalidField
         If the cluster runs no plans, the plan has too many processes or a pass without slots, or the batches take too
         long.
+    WrongState
+        If the plan was deleted.
     """
     cluster = _cluster_of(plan, request, owner)
     found = core_plan(plan)
@@ -87,7 +90,7 @@ def submit_run(owner: User, plan: Plan, request: PlanRunRequest, key: Idempotenc
         raise InvalidField(
             "batches", f"expected batches that take at most {LONGEST_S:g} s by the plan, got {planned_s:,.1f} s"
         )
-    with creating(PLAN_RUNS, owner, count=1):
+    with locked(owner, plan), creating(PLAN_RUNS, owner, count=1):
         return PlanRun.objects.create(
             owner=owner,
             plan=plan,

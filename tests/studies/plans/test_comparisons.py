@@ -116,6 +116,16 @@ def test_nothing_is_asked_beside_a_plan_that_was_deleted(alice: User) -> None:
     assert not Plan.objects.exists()
 
 
+def test_comparisons_of_comparisons_are_deleted_with_the_first_plan(api: APIClient, alice: User) -> None:
+    plan, other = submitted(alice), submitted(alice)
+    inner = asking.submit_extra_helper(alice, asking.submit_extra_helper(alice, plan))
+    assert inner.of is not None
+    assert inner.of.of == plan
+    assert api.delete(f"{URL}/{plan.pk}").status_code == 204
+    assert list(Plan.objects.all()) == [other]
+    asking.delete_plan(plan)  # it is gone already
+
+
 def test_times_that_would_be_too_long_under_noise_are_blamed_on_the_spread(alice: User) -> None:
     body = tiny()
     body["instance"]["tail"] = np.full((2, 3), 10**9).tolist()

@@ -14,6 +14,7 @@ from django.db.models import F
 from rest_framework.test import APIClient
 
 from accounts.teams import change_cluster_teams
+from auctions.domain.errors import WrongState
 from cluster.models import Cluster
 from execution.engines.base import EngineError, Start
 from execution.engines.local import LocalEngine
@@ -68,6 +69,13 @@ def asked(plan: Plan, cluster: Cluster) -> PlanRun:
 def after(run: PlanRun) -> PlanRun:
     run.refresh_from_db()
     return run
+
+
+def test_a_plan_that_was_deleted_is_not_run(lab: Cluster, done: Plan) -> None:
+    Plan.objects.filter(pk=done.pk).delete()
+    with pytest.raises(WrongState, match="was deleted"):
+        asked(done, lab)
+    assert not PlanRun.objects.exists()
 
 
 @pytest.mark.thorough
