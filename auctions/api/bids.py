@@ -32,6 +32,8 @@ from auctions.models import UNDECIDED, Bid, BidState
 from auctions.readings import publications, queues, schedules, visibility
 from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
+from scheduling.model.errors import InvalidField, refuse_all
+from scheduling.model.types import Json
 from web.headers import idempotency_key, submitted, wait_s
 from web.openapi import (
     KEY,
@@ -72,8 +74,24 @@ def _check_bid(request: Request, cluster: str) -> None:
 
 
 def _check_bids(request: Request, cluster: str) -> None:
-    bodies, found = BulkIn.read(request.data)["bids"], market_named(cluster).cluster
-    submission.check_bids(cluster=found, owner=user_of(request), bodies=bodies)
+    found = market_named(cluster).cluster
+    submission.check_bids(cluster=found, owner=user_of(request), bodies=_bodies(request, found))
+
+
+def _bodies(request: Request, cluster: Cluster) -> list[Json]:
+    """Return the bids of a bulk submission. If another key is wrong, the error names what is wrong in the bids, too."""
+    try:
+        return list(BulkIn.read(request.data)["bids"])
+    except InvalidField as error:
+        wrong = list(error.all_wrong)
+        if {one.field for one in wrong}.isdisjoint({"", "bids"}):  # else there is no list of bids
+            bodies = dict(request.data)["bids"]
+            try:
+                submission.check_bids(cluster=cluster, owner=user_of(request), bodies=bodies)
+            except InvalidField as of_bids:
+                wrong += of_bids.all_wrong
+        refuse_all(wrong)
+        raise
 
 
 class Bids(ApiView):
@@ -135,7 +153,7 @@ class BulkBids(ApiView):
     def post(self, request: Request, cluster: str) -> Response:
         """Stores all of these bids in this order, or none; 200 if the key came before."""
         key, found = idempotency_key(request), cluster_named(cluster)
-        bodies = BulkIn.read(request.data)["bids"]
+        bodies = _bodies(request, found)
         stored = submission.submit_bids(cluster=found, owner=user_of(request), bodies=bodies, idempotency_key=key)
         repeated = not all(one.created for one in stored)
         answer = BulkOut.write({"results": [one.bid for one in stored]}, cluster=found)

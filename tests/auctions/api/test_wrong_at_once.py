@@ -43,6 +43,10 @@ def test_a_bid_is_checked_against_its_market(api: APIClient) -> None:
     named = set(wrong_fields(api.post(f"{BASE}/bids/bulk?x=1", many, format="json")))
     assert {"x", "bids[0].model", "bids[0].epochs", "bids[1].model", "bids[1].epochs"} <= named
     assert named == {"x", *wrong_fields(api.post(f"{BASE}/bids/bulk", many, format="json"))}
+    with_surprise = {**many, "surprise": 1}
+    for query in ("", "?x=1"):
+        found = set(wrong_fields(api.post(f"{BASE}/bids/bulk{query}", with_surprise, format="json")))
+        assert found == named - {"x"} | {"surprise", *(["x"] if query else [])}
 
 
 def test_a_list_names_its_cursor_its_size_and_its_filters(api: APIClient) -> None:
