@@ -226,6 +226,7 @@ class Description(SpectacularAPIView):
 
     permission_classes = ()
     throttle_classes = ()
+    http_method_names = ("get", "head")  # OPTIONS would be answered as if it were an OpenAPI document
 
     @extend_schema(exclude=True)
     def get(self, request: Request) -> HttpResponse:

@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.defaults import page_not_found, permission_denied, server_error
 from rest_framework import status
 from rest_framework.exceptions import APIException, PermissionDenied, ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
@@ -76,6 +77,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         detail = str(response.data.get("detail", "")) if isinstance(response.data, dict) else ""
     response.data = problem(response.status_code, detail, errors)
     response.content_type = CONTENT_TYPE
+    request = context["request"]  # a problem document is JSON where other answers are not
+    request.accepted_renderer, request.accepted_media_type = JSONRenderer(), JSONRenderer.media_type
     return response
 
 

@@ -52,5 +52,13 @@ urlpatterns: list[URLPattern] = [
     path(f"{T}/transactions.csv", budgets.TransactionsCsv.as_view(), name="api-budget-transactions-csv"),
     path("schema", Description.as_view(), name="api-schema"),
     # Split: the page holds no inline script, which the content security policy would refuse.
-    path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),
+    path(
+        "docs",
+        SpectacularSwaggerSplitView.as_view(
+            url_name="api-schema",
+            throttle_classes=[],
+            http_method_names=["get", "head"],  # OPTIONS would be answered by a template, and there is none
+        ),
+        name="api-docs",
+    ),
 ]

@@ -147,3 +147,17 @@ def test_the_docs_page_loads_from_this_host_only(db: None) -> None:
     assert page.status_code == 200
     assert not re.findall(r"(?:src|href)=[\"'](?:https?:)?//", page.content.decode())
     assert "<script>" not in page.content.decode()
+
+
+@pytest.mark.parametrize("address", ["docs", "schema"])
+def test_the_description_refuses_other_methods_and_formats_in_json(db: None, address: str) -> None:
+    client = APIClient()
+    for method in ("options", "put", "post", "delete"):
+        answer = client.generic(method.upper(), f"/api/v1/{address}")
+        assert answer.status_code == 405, method
+        assert answer["Allow"] == "GET, HEAD"
+        assert answer["Content-Type"] == "application/problem+json"
+        assert answer.json()["status"] == 405
+    answer = client.get(f"/api/v1/{address}", headers={"Accept": "image/png"})
+    assert (answer.status_code, answer["Content-Type"]) == (406, "application/problem+json")
+    assert answer.json()["status"] == 406
