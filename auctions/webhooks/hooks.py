@@ -73,10 +73,12 @@ def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook
     ------
     InvalidField
         If no webhook may be sent to the address.
+    WrongState
+        If it was deleted.
     """
     fields = _fields(request)
     with transaction.atomic():
-        held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
+        held = messages.locked(webhook)
         if is_on and not held.is_on:
             held.off_reason, held.failing_since = "", None
             held.deliveries.filter(status=DeliveryStatus.WAITING).update(next_at=clock.now(), attempts=0)
@@ -90,20 +92,22 @@ def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook
 
 
 def switch_off(webhook: Webhook, reason: str) -> None:
-    """Send nothing more, and let the owner read why; messages that wait are kept."""
-    with transaction.atomic():
-        held = Webhook.objects.select_for_update(no_key=True).get(pk=webhook.pk)
-        held.is_on, held.off_reason = False, reason
-        held.save(update_fields=["is_on", "off_reason"])
+    """Send nothing more, and let the owner read why; messages that wait are kept. It may be gone already."""
+    Webhook.objects.filter(pk=webhook.pk).update(is_on=False, off_reason=reason)
 
 
 def rotate(webhook: Webhook, *, overlap_s: int = 0) -> Made:
     """Give a webhook another secret; for `overlap_s` seconds messages are signed with the old one, too.
 
     An old secret that cannot be read signs nothing: with an overlap, no message could be signed until its end.
+
+    Raises
+    ------
+    WrongState
+        If the webhook was deleted.
     """
     with transaction.atomic():
-        held = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster").get(pk=webhook.pk)
+        held = messages.locked(webhook)
         if overlap_s and signing.is_readable(held.secret):
             held.old_secret, held.old_until = held.secret, clock.now() + timedelta(seconds=overlap_s)
         else:
@@ -136,8 +140,14 @@ def encrypt_again() -> tuple[int, int]:
 
 
 def delete(webhook: Webhook) -> None:
-    """Delete a webhook with its deliveries; nothing is sent from now on."""
-    webhook.delete()
+    """Delete a webhook with its deliveries; nothing is sent from now on. It may be gone already.
+
+    It is locked first, as by all that writes its deliveries: none is added after the look at what there is.
+    """
+    with transaction.atomic():
+        held = Webhook.objects.select_for_update().filter(pk=webhook.pk).first()
+        if held is not None:
+            held.delete()
 
 
 def deliveries(webhook: Webhook) -> "QuerySet[Delivery]":

@@ -105,11 +105,20 @@ def _start(webhook: Webhook, markets: "QuerySet[Market]") -> None:
     )
 
 
+def locked(webhook: Webhook) -> Webhook:
+    """Return the webhook as it is now, locked until the transaction ends; raises WrongState if it was deleted."""
+    rows = Webhook.objects.select_for_update(no_key=True, of=("self",)).select_related("cluster")
+    held = rows.filter(pk=webhook.pk).first()
+    if held is None:
+        raise WrongState(f"The webhook {webhook.name} was deleted.")
+    return held
+
+
 def add_test(webhook: Webhook) -> Delivery:
     """Write a test message; raises WrongState while another one waits, as a receiver needs no more of them."""
     now = clock.now()
     with transaction.atomic():
-        Webhook.objects.select_for_update(no_key=True).get(pk=webhook.pk)
+        locked(webhook)
         if webhook.deliveries.filter(type=TEST, status=DeliveryStatus.WAITING).exists():
             raise WrongState("A test message waits to be sent already.")
         return Delivery.objects.create(

@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 
+from auctions.domain.errors import WrongState
 from auctions.models import DeliveryStatus, Webhook
 from auctions.webhooks import hooks, messages
 from auctions.webhooks.hooks import Made
@@ -52,7 +53,10 @@ def rotate(request: HttpRequest, number: int) -> HttpResponse:
     webhook, form = _found(request, number), OverlapForm(request.POST)
     if not form.is_valid():
         raise Http404
-    made = hooks.rotate(webhook, overlap_s=form.cleaned_data["overlap_s"] or 0)
+    try:
+        made = hooks.rotate(webhook, overlap_s=form.cleaned_data["overlap_s"] or 0)
+    except WrongState as error:
+        raise Http404(str(error)) from None
     return _page(request, made.webhook, ChangeForm.of(made.webhook, viewer_of(request)), made)
 
 

@@ -7,7 +7,7 @@ from django.conf import LazySettings
 from rest_framework.test import APIClient
 
 from auctions.models import Delivery, Market, Webhook
-from auctions.webhooks import messages
+from auctions.webhooks import hooks, messages
 from tests.auctions.worlds import submit
 
 PATH = "/api/v1/webhooks"
@@ -100,3 +100,19 @@ def test_one_has_ten_webhooks_at_most(api: APIClient, monkeypatch: pytest.Monkey
 def test_http_is_taken_where_the_operator_allows_networks(api: APIClient, settings: LazySettings) -> None:
     settings.WEBHOOK_NETWORKS = ["10.0.0.0/8"]
     assert made(api, url="http://inner.example.org/")["url"] == "http://inner.example.org/"
+
+
+def test_one_that_another_request_has_deleted_is_not_changed(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{PATH}/{made(api)['id']}"
+    before = Webhook.objects.get()
+    assert api.delete(path).status_code == 204
+    monkeypatch.setattr("auctions.api.webhooks._found", lambda _request, _number: before)  # it was looked up earlier
+    for answer in (
+        api.put(path, HOOK, format="json"),
+        api.post(f"{path}/rotate", {}, format="json"),
+        api.post(f"{path}/test", {}, format="json"),
+    ):
+        assert (answer.status_code, answer.json()["detail"]) == (409, "The webhook chat was deleted.")
+    assert api.delete(path).status_code == 204
+    hooks.switch_off(before, "an operator switched it off")
+    assert not Webhook.objects.exists()
