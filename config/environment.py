@@ -25,6 +25,8 @@ ENGINES: Final = ("django.db.backends.sqlite3", "django.db.backends.postgresql")
 HOST: Final = r"\*|\.?[^\s/:*]+|\[[0-9a-fA-F:.]+\]"
 """A host name as Django compares it; one that begins with a point is also of all names below it."""
 IN_MEMORY: Final = "sqlite://:memory:"
+ORIGIN: Final = r"https?://([^\s/:@?#\[\]]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
+"""An address without a path, as the header `Origin` has it; it may begin with `*.` for all names below one."""
 RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a rate such as 300/second"
 
 wrong: list[str] = []
@@ -158,8 +160,10 @@ def directory(name: str, default: Path, *, is_made: bool = False) -> Path:
     try:
         if is_made:
             path.mkdir(parents=True, exist_ok=True)
-        elif path.exists() and not path.is_dir():
-            raise NotADirectoryError(f"{path} is no directory")
+        else:
+            found = next(one for one in (path, *path.parents) if one.exists())
+            if not found.is_dir():
+                raise NotADirectoryError(f"{found} is no directory")
     except OSError as error:
         wrong.append(f"{name}: expected a directory that this user can make and write, got {path}: {error}")
     return path
@@ -240,9 +244,13 @@ def single_sign_on_problems(*, issuer: str, client: str, client_secret: str, has
         found = [f"SHADOWPRICE_OIDC_{name}: expected a value, got none" for name, value in values.items() if not value]
     elif not has_passwords:
         found.append("SHADOWPRICE_PASSWORD_LOGINS: expected 1 without single sign-on, or nobody could log in")
-    parts = urlsplit(issuer)
-    is_here = parts.hostname in ("127.0.0.1", "localhost", "::1")
-    if issuer and parts.scheme != "https" and not (parts.scheme == "http" and is_here):
+    try:
+        parts = urlsplit(issuer)
+        is_address = bool(parts.hostname) and parts.port != 0 and re.search(r"\s", issuer) is None
+    except ValueError:  # a port that is no number, or one bracket without the other
+        is_address = False
+    is_here = is_address and parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if issuer and not (is_address and (parts.scheme == "https" or is_here)):
         found.append(f"SHADOWPRICE_OIDC_ISSUER: expected an https address, got {issuer}")
     return found
 

@@ -15,6 +15,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 
 from config.environment import (
     HOST,
+    ORIGIN,
     RATE,
     broker,
     database,
@@ -39,6 +40,11 @@ from config.kernels import beside_sources
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = directory("SHADOWPRICE_VAR", BASE_DIR / "var", is_made=True)
 refuse(wrong)  # the others are files below it
+STATIC_ROOT = VAR_DIR / "static"
+try:
+    STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a directory that is not there
+except OSError as error:
+    refuse([f"SHADOWPRICE_VAR: expected a directory that this user can write, got {VAR_DIR}: {error}"])
 EXECUTION_DIR = directory("SHADOWPRICE_EXECUTION", VAR_DIR / "execution")
 """Directory of the files of jobs that run; the servers of a cluster must see it under the same path."""
 
@@ -60,7 +66,7 @@ ALLOWED_HOSTS = several(
 )
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
 CSRF_TRUSTED_ORIGINS = several(
-    "SHADOWPRICE_ORIGINS", pattern=r"https?://[^/\s]+", expected="addresses such as https://market.example.org"
+    "SHADOWPRICE_ORIGINS", pattern=ORIGIN, expected="addresses such as https://market.example.org"
 )
 
 PROXIES = networks("SHADOWPRICE_PROXIES")
@@ -279,8 +285,6 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "frontend.finders.PlotlyFinder",
 ]
-STATIC_ROOT = VAR_DIR / "static"
-STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a directory that is not there
 WHITENOISE_USE_FINDERS = True  # embedded: no collectstatic step before the first page
 
 BODY_LIMIT_BYTES = 1_000_000

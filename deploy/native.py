@@ -298,6 +298,8 @@ def environment(port: int) -> dict[str, str]:
     known = json.loads(SECRETS.read_text())
     database, broker = free_ports(2)
     given = {key: value for key, value in os.environ.items() if key.startswith("SHADOWPRICE_")}
+    if given.get("SHADOWPRICE_HOSTS"):
+        given["SHADOWPRICE_HOSTS"] += ",127.0.0.1"  # `up` and `smoke` ask by the address
     return of_caller() | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "DATABASE_URL": f"postgres://shadowprice:{known['postgres']}@127.0.0.1:{database}/shadowprice",
@@ -350,7 +352,7 @@ def up(port: int) -> None:
             say(f"Not ready: {missing}")
             said = missing
         if process.poll() is not None:
-            STATE.unlink()
+            STATE.unlink(missing_ok=True)  # `down` has removed it if it ended the process
             raise Failed(f"It ended: {(LOG / 'up.log').read_text()[-2000:]}")
         if time.monotonic() > deadline:
             raise Failed(f"It is not ready after {START_S:.0f} s ({missing}); see {LOG}. make down ends it.")

@@ -170,8 +170,26 @@ def test_a_file_in_the_place_of_a_directory_is_named(
     (tmp_path / "file").touch()
     monkeypatch.setenv("SHADOWPRICE_X", str(tmp_path / "file"))
     environment.directory("SHADOWPRICE_X", tmp_path, is_made=is_made)
-    [line] = wrong
-    assert line.startswith(f"SHADOWPRICE_X: expected a directory that this user can make and write, got {tmp_path}")
+    monkeypatch.setenv("SHADOWPRICE_X", str(tmp_path / "file" / "below" / "it"))
+    environment.directory("SHADOWPRICE_X", tmp_path, is_made=is_made)
+    expected = f"SHADOWPRICE_X: expected a directory that this user can make and write, got {tmp_path}/file"
+    assert [line.startswith(expected) for line in wrong] == [True, True]
+
+
+@pytest.mark.parametrize("issuer", ["https://[sso", "https://", "https:///path", "https://sso example", "https://s:x"])
+def test_an_issuer_that_is_no_address_is_named(issuer: str) -> None:
+    found = environment.single_sign_on_problems(issuer=issuer, client="c", client_secret="s", has_passwords=True)
+    assert found == [f"SHADOWPRICE_OIDC_ISSUER: expected an https address, got {issuer}"]
+
+
+@pytest.mark.parametrize("origin", ["https://[market", "https://user@market", "https://market:x", "https://market?a"])
+def test_an_origin_that_is_no_address_is_named(
+    origin: str, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+) -> None:
+    right = ["https://market.example.org", "https://*.example.org", "http://[::1]:8000"]
+    monkeypatch.setenv("SHADOWPRICE_ORIGINS", ",".join([*right, origin]))
+    environment.several("SHADOWPRICE_ORIGINS", pattern=environment.ORIGIN, expected="addresses")
+    assert wrong == [f"SHADOWPRICE_ORIGINS: expected addresses, got {origin!r}"]
 
 
 def test_one_error_names_each_wrong_variable_once(tmp_path: Path) -> None:
@@ -202,6 +220,14 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     env = python_env(tmp_path) | {"SHADOWPRICE_VAR": str(tmp_path / "file" / "var")}
     done = libraries().complete(["python", "manage.py", "check"], env=env, seconds=60)
     assert done.stderr.startswith("SHADOWPRICE_VAR: expected a directory")
+
+
+def test_a_data_directory_that_cannot_be_written_is_named_in_one_line() -> None:
+    env = python_env(Path("/proc"), SHADOWPRICE_SECRET_KEY="k" * LEAST_KEY)  # not even root can write there
+    done = libraries().complete(["python", "manage.py", "check"], env=env, seconds=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("SHADOWPRICE_VAR: expected a directory that this user can write, got /proc: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

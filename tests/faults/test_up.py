@@ -143,11 +143,29 @@ def test_secrets_are_made_once_and_the_environment_may_add_settings(
     native.UP.mkdir()
     monkeypatch.setenv("SHADOWPRICE_RATE", "5/second")
     monkeypatch.setenv("PGPASSWORD", "of another server")
+    monkeypatch.setenv("SHADOWPRICE_HOSTS", "market.example.org")
     first, second = native.environment(8000), native.environment(8000)
     assert first["SHADOWPRICE_SECRET_KEY"] == second["SHADOWPRICE_SECRET_KEY"]
     assert len(first["SHADOWPRICE_SECRET_KEY"]) >= 50
     assert first["SHADOWPRICE_RATE"] == "5/second"
+    assert first["SHADOWPRICE_HOSTS"] == "market.example.org,127.0.0.1", "`up` and `smoke` ask by the address"
     assert "PGPASSWORD" not in first
+
+
+def test_up_says_that_the_installation_ended_while_it_waited(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended:
+        pid = os.getpid()
+
+        def poll(self) -> int:
+            native.STATE.unlink()  # as `down` does
+            return 0
+
+    monkeypatch.setattr(native, "check_machine", lambda port: None)
+    with monkeypatch.context() as patched, pytest.raises(native.Failed, match="It ended"):
+        patched.setattr(native.subprocess, "Popen", lambda *_, **__: Ended())
+        native.up(8000)
 
 
 def test_a_management_command_gets_the_environment_of_the_caller_below_that_of_the_installation(
