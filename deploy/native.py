@@ -300,11 +300,12 @@ def environment(port: int) -> dict[str, str]:
     given = {key: value for key, value in os.environ.items() if key.startswith("SHADOWPRICE_")}
     if given.get("SHADOWPRICE_HOSTS"):
         given["SHADOWPRICE_HOSTS"] += ",127.0.0.1"  # `up` and `smoke` ask by the address
+    key = {} if given.get("SHADOWPRICE_SECRET_KEY_FILE") else {"SHADOWPRICE_SECRET_KEY": known["key"]}
     return of_caller() | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "DATABASE_URL": f"postgres://shadowprice:{known['postgres']}@127.0.0.1:{database}/shadowprice",
         "REDIS_URL": f"redis://:{known['redis']}@127.0.0.1:{broker}/0",
-        "SHADOWPRICE_SECRET_KEY": known["key"],
+        **key,
         "SHADOWPRICE_PRODUCTION": "1",
         "PGPORT": str(database),
         "PORT": str(port),
@@ -316,8 +317,9 @@ def environment(port: int) -> dict[str, str]:
 
 
 def of_caller() -> dict[str, str]:
-    """Return this process's environment without settings of the service and of PostgreSQL."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("PG", "SHADOWPRICE_"))}
+    """Return this process's environment without settings of the service, of PostgreSQL and of Redis."""
+    others = ("PG", "SHADOWPRICE_", "DATABASE_URL", "REDIS_URL")
+    return {key: value for key, value in os.environ.items() if not key.startswith(others)}
 
 
 def up(port: int) -> None:

@@ -152,6 +152,18 @@ def test_secrets_are_made_once_and_the_environment_may_add_settings(
     assert "PGPASSWORD" not in first
 
 
+def test_a_secret_key_may_come_from_a_file_and_addresses_of_servers_may_not(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native.UP.mkdir()
+    for name in ("SHADOWPRICE_SECRET_KEY_FILE", "DATABASE_URL_FILE", "REDIS_URL_FILE"):
+        monkeypatch.setenv(name, f"/run/secrets/{name}")
+    made = native.environment(8000)
+    assert made["SHADOWPRICE_SECRET_KEY_FILE"] == "/run/secrets/SHADOWPRICE_SECRET_KEY_FILE"
+    # With both no process starts.
+    assert not {"SHADOWPRICE_SECRET_KEY", "DATABASE_URL_FILE", "REDIS_URL_FILE"} & set(made)
+
+
 def test_up_says_that_the_installation_ended_while_it_waited(
     native: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
