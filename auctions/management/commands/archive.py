@@ -12,6 +12,7 @@ from tqdm import tqdm
 from auctions.history.audit_archives import archive_replays, chain_is_whole, outcomes_are_as_sealed
 from auctions.history.sealing import MOST_DAYS, Before, CannotArchive, archive, archive_folder, keep_days
 from auctions.models import Market, Seal
+from scheduling.model.validation import LARGEST_INTEGER
 
 OFF: Final = "off"
 """Word by which `--keep-days` lets a market keep everything."""
@@ -79,13 +80,13 @@ class Command(BaseCommand):
 
 def _before(text: str) -> Before:
     """Read a slot's number, or a day or time of ISO 8601, in UTC unless it says otherwise."""
-    if text.lstrip("-").isdecimal():
-        return Before(slot=int(text))
     try:
+        if text.lstrip("-").isdecimal() and abs(int(text)) <= LARGEST_INTEGER:
+            return Before(slot=int(text))
         found = datetime.fromisoformat(text) if "T" in text else datetime.combine(date.fromisoformat(text), time.min)
-    except ValueError as error:
+        return Before(time=found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC))
+    except (ValueError, OverflowError) as error:  # the latter for a time that in UTC is no date of the calendar
         raise ArgumentTypeError(f"expected a slot, a day such as 2026-11-25 or a time, got {text!r}") from error
-    return Before(time=found if found.tzinfo is not None else found.replace(tzinfo=UTC))
 
 
 def _days(text: str) -> int | str:
