@@ -1,5 +1,6 @@
-"""The address that a request comes from, for limits on callers who are not signed in."""
+"""The address that a request comes from, for limits on callers who are not signed in; ports that commands are given."""
 
+from argparse import ArgumentTypeError
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Protocol
 
@@ -40,3 +41,11 @@ def client_of(address: IPv4Address | IPv6Address) -> str:
         return str(address)
     rest = 128 - OF_ONE_CLIENT
     return str(IPv6Address(int(address) >> rest << rest))
+
+
+def port(text: str) -> int:
+    """Read the port of a command's option. A larger number would count modulo 65,536: another port would be served."""
+    number = int(text) if text.isdecimal() else 0
+    if not 0 < number < 65536:
+        raise ArgumentTypeError(f"expected a port from 1 to 65535, got {text!r}")
+    return number

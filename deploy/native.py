@@ -283,7 +283,9 @@ def check_machine(port: int) -> None:
                 f"PostgreSQL does not run as root but as the user {user}, who cannot enter {UP}:"
                 " set SHADOWPRICE_VAR to a directory that it can enter, such as /srv/shadowprice"
             )
-    if answers(port):
+    if not 0 < port < 65536:
+        problems.append(f"port: expected 1 to 65535, got {port}")
+    elif answers(port):
         problems.append(f"port {port} is in use: choose another one with make up PORT=8001")
     if problems:
         raise Failed("This machine cannot run it:\n  " + "\n  ".join(problems))

@@ -1,7 +1,8 @@
 """Check the invariants of markets on a live database: each check returns the rows that break it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from auctions.history import (
     audit_archives,
@@ -13,8 +14,9 @@ from auctions.history import (
     audit_schedules,
 )
 from auctions.history.audit_pass import EventPass, Progress
+from auctions.history.recorded import Rows
 from auctions.history.replay import UNREADABLE
-from auctions.models import Market
+from auctions.models import Bid, Market
 from auctions.state import storage
 from auctions.state.grants import Grant
 
@@ -72,6 +74,9 @@ CHECKS: dict[str, Check] = {
     "replay gives every receipt byte for byte": lambda seen: seen.replay.found(),
 }
 
+READABLE: Final = "documents of bids can be read"
+"""The only check of a market that fails it: all others read these documents."""
+
 CHECKS_OF_TEAMS: dict[str, Callable[[], Iterable[str]]] = {
     "entries of every credit transaction sum to zero": audit_credits.transactions_add_up,
     "no team spent more credits than it had": audit_credits.balances_add_up,
@@ -99,8 +104,24 @@ def audit_market(market: Market, progress: Progress | None = None) -> tuple[Find
     The events are read once, page by page, and replayed; `progress` is called after each page.
     """
     market.refresh_from_db()
-    seen = EventPass(market, progress)
+    try:
+        seen = EventPass(market, progress)
+    except UNREADABLE:
+        rows = tuple(_unreadable(market))
+        if not rows:
+            raise
+        return (Finding(check=READABLE, rows=rows),)
     return tuple(Finding(check=name, rows=_rows(check, seen)) for name, check in CHECKS.items())
+
+
+def _unreadable(market: Market) -> Iterator[str]:
+    """Name the bids of which a document is damaged; each is read on its own."""
+    bids = Bid.objects.filter(market=market).order_by("sequence")
+    for key, sequence in bids.values_list("pk", "sequence"):
+        try:
+            Rows(market).bids([key])
+        except UNREADABLE as error:
+            yield f"bid {sequence}: {type(error).__name__}: {error}"
 
 
 def audit_teams() -> tuple[Finding, ...]:

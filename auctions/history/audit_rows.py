@@ -232,7 +232,10 @@ def receipt_otherwise(bid: Bid, row: DecisionRecord) -> list[str]:
 
 
 def policies_match_events(market: Market) -> list[str]:
-    """Check that each policy version matches the event that chose it, and each decision names the version in force."""
+    """Check that each policy version matches the event that chose it.
+
+    Each decision, and the market itself, must name the version in force.
+    """
     versions = {p.number: p for p in PolicyVersion.objects.filter(market=market)}
     events = list(Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version"))
     problems = []
@@ -244,10 +247,15 @@ def policies_match_events(market: Market) -> list[str]:
         if (row.name, row.parameters) != (event.payload["name"], event.payload["parameters"]):
             problems.append(f"policy version {row.number} differs from event version {event.version}")
     chosen = _chosen(market)
-    columns = ("version", "policy__number", "bid__sequence")
+    if market.policy_number != (in_force := _in_force(chosen, market.version + 1)):
+        problems.append(f"the market names policy version {market.policy_number}; {in_force} is in force")
+    columns = ("version", "policy__number", "policy__market", "bid__sequence")
     last = DecisionRecord.objects.filter(bid__market=market).values_list(*columns)
     first = FirstDecision.objects.filter(bid__market=market).values_list(*columns)
-    for version, number, sequence in (*last, *first):
+    for version, number, owner, sequence in (*last, *first):
+        if owner != market.pk:
+            problems.append(f"bid {sequence} names a policy version of another market")
+            continue
         in_force = _in_force(chosen, version)
         if number != in_force:
             problems.append(f"bid {sequence} names policy version {number}; {in_force} was in force")

@@ -183,9 +183,7 @@ def test_an_issuer_that_is_no_address_is_named(issuer: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://[market", "https://user@market", "https://market:x", "https://market?a"])
-def test_an_origin_that_is_no_address_is_named(
-    origin: str, monkeypatch: pytest.MonkeyPatch, wrong: list[str]
-) -> None:
+def test_an_origin_that_is_no_address_is_named(origin: str, monkeypatch: pytest.MonkeyPatch, wrong: list[str]) -> None:
     right = ["https://market.example.org", "https://*.example.org", "http://[::1]:8000"]
     monkeypatch.setenv("SHADOWPRICE_ORIGINS", ",".join([*right, origin]))
     environment.several("SHADOWPRICE_ORIGINS", pattern=environment.ORIGIN, expected="addresses")

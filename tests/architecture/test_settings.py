@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from config.environment import LEAST_KEY
 from tests.forks import libraries
@@ -46,6 +47,12 @@ def test_beyond_this_machine_a_key_has_to_be_named(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=python_env(tmp_path), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "SHADOWPRICE_SECRET_KEY" in done.stderr
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "99999", "web"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    with pytest.raises(CommandError, match="--port: expected a port from 1 to 65535"):
+        call_command("serve", f"--port={port}")
 
 
 def test_no_proxy_is_trusted_unless_it_is_named(tmp_path: Path) -> None:

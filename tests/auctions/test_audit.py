@@ -258,6 +258,10 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         lambda: Bid.objects.exclude(owner__username="alice").update(owner=admitted().owner),
         {"published figures are those of events"},
     ),
+    "the policy that the market names": (
+        lambda: Market.objects.update(policy_number=F("policy_number") - 1),
+        {"policies are as their events say"},
+    ),
     "a certificate": (lambda: Certificate.objects.update(value=1.0), {"welfare is below its certified bound"}),
 }
 
@@ -277,6 +281,30 @@ def test_tampering_is_found(busy: Market, what: str) -> None:
     busy.refresh_from_db()
     seen = EventPass(busy)
     assert {name for name in expected if _rows(CHECKS[name], seen)} == expected
+
+
+def test_a_policy_of_another_market_is_found(busy: Market) -> None:
+    other = make_market(make_cluster(name="other"))
+    record = DecisionRecord.objects.select_related("bid").latest("pk")
+    DecisionRecord.objects.filter(pk=record.pk).update(policy=PolicyVersion.objects.get(market=other))
+    found = {finding.check: finding.rows for finding in audit_market(busy)}
+    wrong = f"bid {record.bid.sequence} names a policy version of another market"
+    assert found["policies are as their events say"] == (wrong,)
+
+
+@pytest.mark.parametrize("column", ["body", "core_bid"])
+def test_bids_with_damaged_documents_are_named_and_other_markets_are_audited(busy: Market, column: str) -> None:
+    make_market(make_cluster(name="other"))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE auctions_bid SET {column} = substr({column}, 1, length({column}) - 1) WHERE sequence = 3"
+        )
+    out = StringIO()
+    with pytest.raises(CommandError, match="^1 check failed"):
+        call_command("audit", stdout=out)
+    text = out.getvalue()
+    assert f"FAIL {busy.cluster.name}: documents of bids can be read\n       bid 3: " in text
+    assert "ok   other: replay gives every receipt byte for byte" in text
 
 
 def test_what_happens_in_another_market_is_not_this_ones_fault(busy: Market) -> None:

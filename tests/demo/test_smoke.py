@@ -60,3 +60,10 @@ def test_a_server_that_does_not_answer_is_an_error(db: None) -> None:
     with pytest.raises(CommandError, match=r"http://127\.0\.0\.1:1: "):
         call_command("smoke", url="http://127.0.0.1:1")
     assert not User.objects.get(username="smoke").is_active
+
+
+@pytest.mark.parametrize("url", ["server", "ftp://server", "http://", "http://[server", "http://server:x"])
+def test_an_address_that_is_none_is_refused_before_anything_is_made(db: None, url: str) -> None:
+    with pytest.raises(CommandError, match="--url: expected an address such as http"):
+        call_command("smoke", f"--url={url}")
+    assert not Market.objects.exists()

@@ -124,6 +124,14 @@ def test_everything_that_is_missing_is_named_with_its_package(
     assert "port 8000 is in use: choose another one with make up PORT=8001" in text
 
 
+@pytest.mark.parametrize("port", [0, -1, 65536, 99999])
+def test_a_port_that_is_none_is_refused(native: ModuleType, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    monkeypatch.setattr(native, "server_user", lambda: None)
+    monkeypatch.setattr(native, "program", lambda name: name)
+    with pytest.raises(native.Failed, match=f"port: expected 1 to 65535, got {port}"):
+        native.check_machine(port)
+
+
 def test_a_directory_that_the_user_of_postgresql_cannot_enter_is_named(
     native: ModuleType, var: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from auctions.kernels.warming import Warming, groups_of_open_markets
 from auctions.runtime import embedded, health, supervisor
 from auctions.runtime.supervisor import Link
 from cluster import memory
+from cluster.addresses import port
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
 from web import connections, metrics, shutdown, tracing
@@ -65,7 +66,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the address and the port."""
         parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=port, default=8000)
         parser.add_argument(
             "--wait",
             nargs="+",

@@ -15,6 +15,7 @@ from django.db import connection
 
 from auctions.models import Bid, Market
 from auctions.readings import certificates, market_readings
+from cluster.addresses import port
 from cluster.traces.philly import read
 from cluster.traces.records import Malformed, TraceJob
 from demo import client, jobs, philly, run, training, world
@@ -67,7 +68,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the options that the Makefile passes."""
-        parser.add_argument("--port", type=_port, help="default: the first free one from 8000")
+        parser.add_argument("--port", type=port, help="default: the first free one from 8000")
         parser.add_argument("--seed", type=_seed, default=1)
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")
         parser.add_argument("--once", action="store_true", help="send --bids bids to each market, print tables, exit")
@@ -212,13 +213,6 @@ class Command(BaseCommand):
         call_command("audit", stdout=self.stdout)
         if problems:
             raise CommandError(" ".join(problems))
-
-
-def _port(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not 0 < number < 65536:
-        raise ArgumentTypeError(f"expected a port from 1 to 65535, got {text!r}")
-    return number
 
 
 def _seed(text: str) -> int:

@@ -1,6 +1,8 @@
 """`manage.py smoke`: submit a bid, and wait for its decision."""
 
+from argparse import ArgumentTypeError
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -15,7 +17,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the address of the server."""
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="address of a web process")
+        parser.add_argument("--url", type=_address, default="http://127.0.0.1:8000", help="address of a web process")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the smoke test."""
@@ -24,3 +26,14 @@ class Command(BaseCommand):
         except (Refused, Unreachable, smoke.NotDecided) as error:
             raise CommandError(f"{options['url']}: {error}") from None
         self.stdout.write(f"Bid {bid['sequence']} was decided: {bid['state']}.")
+
+
+def _address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, or one bracket without the other
+        is_right = False
+    if not is_right:
+        raise ArgumentTypeError(f"expected an address such as http://127.0.0.1:8000, got {text!r}")
+    return text
