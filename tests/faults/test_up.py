@@ -183,9 +183,10 @@ def test_up_says_that_the_installation_ended_while_it_waited(
             return 0
 
     monkeypatch.setattr(native, "check_machine", lambda port: None)
-    with monkeypatch.context() as patched, pytest.raises(native.Failed, match="It ended"):
+    with monkeypatch.context() as patched:
         patched.setattr(native.subprocess, "Popen", lambda *_, **__: Ended())
-        native.up(8000)
+        with pytest.raises(native.Failed, match="It ended"):
+            native.up(8000)
 
 
 def test_a_management_command_gets_the_environment_of_the_caller_below_that_of_the_installation(
