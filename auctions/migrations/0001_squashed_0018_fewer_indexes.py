@@ -15,6 +15,17 @@ def vacuum_sooner(apps, schema_editor):
         schema_editor.execute("ALTER TABLE auctions_bid SET (autovacuum_vacuum_scale_factor = 0.05)")
 
 
+def make_indexes_now(apps, schema_editor):
+    """Run the statements that wait for the end of the migration.
+
+    With none left Django records the steps in the transaction of the tables. Otherwise it records them one by one
+    afterwards, and a process that is killed meanwhile leaves tables that the next one makes again, which fails.
+    """
+    for statement in schema_editor.deferred_sql:
+        schema_editor.execute(statement)
+    schema_editor.deferred_sql.clear()
+
+
 class Migration(migrations.Migration):
     initial = True
     replaces = [
@@ -568,4 +579,5 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.RunPython(vacuum_sooner, migrations.RunPython.noop),
+        migrations.RunPython(make_indexes_now, migrations.RunPython.noop),
     ]

@@ -1,5 +1,7 @@
 """Migrations lead to the models, both for databases of older versions and for new ones."""
 
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from django.conf import settings
 from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ProjectState
+
+from tests.processes import ROOT, START_S, manage, python_env
 
 
 @pytest.mark.parametrize("for_new_databases", [True, False])
@@ -33,3 +37,26 @@ def test_a_new_database_has_the_parameter_of_the_table_of_bids(postgres_tables: 
     with closing(psycopg2.connect(postgres_tables)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT reloptions FROM pg_class WHERE relname = 'auctions_bid'")
         assert cursor.fetchone() == (["autovacuum_vacuum_scale_factor=0.05"],)
+
+
+KILLED = """
+import os
+from django.core.management import execute_from_command_line
+from django.db.migrations.recorder import MigrationRecorder
+record = MigrationRecorder.record_applied
+def killed(recorder, app, name):
+    if (app, name) == ("auctions", "0007_budgets_of_teams"):
+        os._exit(9)
+    record(recorder, app, name)
+MigrationRecorder.record_applied = killed
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+execute_from_command_line(["manage.py", "migrate", "-v0"])
+"""
+
+
+@pytest.mark.slow
+def test_a_new_database_whose_migration_was_killed_is_migrated_afterwards(tmp_path: Path) -> None:
+    env = python_env(tmp_path)
+    assert subprocess.run([sys.executable, "-c", KILLED], env=env, cwd=ROOT, timeout=START_S).returncode == 9
+    manage("migrate", "-v0", env=env)
+    assert manage("migrate", "--check", env=env) == ""
