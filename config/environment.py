@@ -169,6 +169,15 @@ def directory(name: str, default: Path, *, is_made: bool = False) -> Path:
     return path
 
 
+def folder_of_data(data: Path, name: str) -> Path:
+    """Make a folder in the data directory if it is not there. Raises WrongSettings if this user cannot write there."""
+    try:
+        (data / name).mkdir(exist_ok=True)
+    except OSError as error:
+        refuse([f"SHADOWPRICE_VAR: expected a directory that this user can write, got {data}: {error}"])
+    return data / name
+
+
 def broker(url: str) -> str:
     """Return the address of the broker, which is empty without one."""
     try:

@@ -22,6 +22,7 @@ from config.environment import (
     directory,
     email_server,
     flag,
+    folder_of_data,
     has_traces,
     matching,
     networks,
@@ -40,11 +41,7 @@ from config.kernels import beside_sources
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = directory("SHADOWPRICE_VAR", BASE_DIR / "var", is_made=True)
 refuse(wrong)  # the others are files below it
-STATIC_ROOT = VAR_DIR / "static"
-try:
-    STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a directory that is not there
-except OSError as error:
-    refuse([f"SHADOWPRICE_VAR: expected a directory that this user can write, got {VAR_DIR}: {error}"])
+STATIC_ROOT = folder_of_data(VAR_DIR, "static")  # WhiteNoise warns of a directory that is not there
 EXECUTION_DIR = directory("SHADOWPRICE_EXECUTION", VAR_DIR / "execution")
 """Directory of the files of jobs that run; the servers of a cluster must see it under the same path."""
 
