@@ -159,7 +159,7 @@ def test_a_summary_is_computed_once_for_all_readers_of_a_version(
 
 
 def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happened(busy: Market) -> None:
-    row = certificates.renew(busy.pk)
+    row = certificates.renew(busy.pk, budget_s=60.0)
     assert row is not None
     assert row.welfare <= row.value == min(row.zero_price, row.posted_price)
     assert row.loose == 0

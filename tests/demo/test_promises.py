@@ -15,7 +15,7 @@ from tests.demo.stream import decided_stream
 def test_bids_for_promised_slots_are_admitted_and_complete_in_time() -> None:
     market, last_s = decided_stream("completions", bids=16)
     cluster = market.cluster
-    bound = certificates.renew(market.pk)
+    bound = certificates.renew(market.pk, budget_s=60.0)
     assert bound is not None
     assert bound.loose == 0
     assert bound.welfare <= bound.value
