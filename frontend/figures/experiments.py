@@ -51,7 +51,7 @@ def figure(view: View, *, key: str) -> Drawing:
         height=360,
         key=key,
         margin={"l": 60, "r": 16, "t": 28, "b": 48},
-        xaxis={"type": "category", "automargin": True},
+        xaxis={"type": "category", "automargin": True, "dtick": 1},
         yaxis=axis_from_0(title),
     )
     notes = [view.note]

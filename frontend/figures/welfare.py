@@ -58,9 +58,8 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
         if sums is not None
     ]
     if series.bound is not None:
-        kind, value = _words(series.bound).lower(), rounded(series.bound.value)
-        name, hover = f"certified for all of them: {kind}", f"certified: {kind}<br>%{{y:,.5~g}}"
-        data.append(points(name, [dates[-1]], [value], ORANGE, hover=hover, cliponaxis=False))
+        value, hover = rounded(series.bound.value), f"certified: {_words(series.bound)}<br>%{{y:,.5~g}}"
+        data.append(points("certified bound", [dates[-1]], [value], ORANGE, hover=hover, cliponaxis=False))
     # For a single point, Plotly would draw an axis of milliseconds.
     moment = series.seconds[-1] if series.seconds[0] == series.seconds[-1] else None
     around = [] if moment is None else [line.date_of_seconds(moment + side * line.slot_seconds) for side in (-1, 1)]
@@ -68,6 +67,8 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
     drawn = with_legend(height=360, key=key, **axes)
     what = "decisions" if series.sequence is not None else "publications"
     notes = [] if series.sequence is not None else [PUBLISHED]
+    # Under the chart and not in the legend, which is one line: on a phone its end was cut, elsewhere under the buttons.
+    notes += [] if series.bound is None else [f"Certified bound, for all bids decided so far: {_words(series.bound)}."]
     notes += [] if len(kept) == count else [f"{len(kept)} of {count} {what} are drawn; the CSV file has all."]
     return Drawing(data, drawn, note=" ".join(notes))
 
@@ -85,7 +86,7 @@ def table(series: Welfare, line: TimeLine) -> Table:
 
 def _words(bound: Certificate) -> str:
     """Describe the bound: its kind, gap, duration, and whether all terms are exact."""
-    words = f"{bound.get_kind_display()}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
+    words = f"{bound.get_kind_display().lower()}, gap {100 * bound.gap:.1f} %, computed in {bound.duration_ms:,.0f} ms"
     if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
-        words += f", loose for {bound.loose} of {bound.decided}"
+        words += f", loose for {bound.loose} of {bound.decided} bids"
     return words

@@ -1,6 +1,7 @@
 """What a person in front of a browser can count on."""
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.conf import settings
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
+from frontend.forms.experiment import READY_MADE
 from tests.draws import some
 from tests.e2e import pictures
 from tests.e2e.browser import Browser
@@ -265,6 +267,44 @@ def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(
     assert window.one("[data-field=chunks]").is_displayed()
     assert "missing" in window.text("#error-chunks")
     assert window.complaints() == []
+
+
+def test_pages_that_stay_open_say_that_the_session_has_ended_or_that_the_form_has_expired(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    first = window.driver.current_window_handle
+    window.open(f"{HOME}submit/")
+    window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+    window.driver.switch_to.new_window("tab")
+    window.open(HOME)
+    window.wait(lambda: window.text("#live").startswith("live"))
+    cookie = window.driver.get_cookie("sessionid")
+    window.driver.delete_cookie("sessionid")
+    # As with a stream that ends: the page asks for the version instead.
+    window.driver.execute_script("poll(document.querySelector('[data-version]').dataset.version)")
+    window.wait(lambda: window.text("#live") == "your session has ended; load this page again to log in")
+    window.driver.close()
+    window.driver.switch_to.window(first)
+    window.fill("epochs", "6")
+    window.wait(lambda: "your session has ended" in window.text("#quote"))
+    window.driver.add_cookie(cookie)
+    window.driver.delete_cookie("csrftoken")
+    window.fill("epochs", "7")
+    window.wait(lambda: "this form has expired" in window.text("#quote"))
+
+
+def test_each_bar_of_an_experiment_has_its_name_on_a_phone_and_none_covers_another(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.size(390, 900)
+    window.open("/experiments/1/")
+    window.wait_drawn()
+    ticks = "[...document.querySelectorAll('.xtick text')]"
+    names = window.js(f"{ticks}.map(place => place.textContent)")
+    assert len(names) == len(READY_MADE["policies"])
+    # Turned names are apart if their anchors are: the boxes around them overlap.
+    angle = "Number(/rotate\\((-?[0-9.]+)/.exec(place.getAttribute('transform'))?.[1] ?? 0)"
+    turned = window.js(f"{ticks}.map(place => {angle})")
+    boxes = window.js(f"{ticks}.map(place => place.getBoundingClientRect()).map(box => [box.left, box.right])")
+    assert all(turned) or all(before[1] <= after[0] for before, after in pairwise(boxes)), (names, boxes)
 
 
 def test_an_experiment_shows_and_sends_only_the_fields_of_its_workload(window: Browser) -> None:

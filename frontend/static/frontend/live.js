@@ -1,11 +1,16 @@
 // Charts, tiles and receipts that keep themselves up to date: hear "version 18", fetch only what changed.
 const tags = new Map();
 
+// Without a session every address answers with the login page; to try again would not help.
+const ENDED = "your session has ended; load this page again to log in";
+const trouble = (error) => error.message === ENDED ? ENDED : "out of reach, trying again";
+
 async function fetchChanged(url, kind) {
   const headers = tags.has(url) ? { "If-None-Match": tags.get(url) } : {};
   const response = await fetch(url, { headers, cache: "no-store", credentials: "same-origin" });
   if (response.status === 304) return null;
-  if (!response.ok || response.redirected) throw new Error(`${url}: ${response.status}`);
+  if (response.redirected) throw new Error(ENDED);
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
   const body = await response[kind]();
   tags.set(url, response.headers.get("ETag"));
   return body;
@@ -20,8 +25,8 @@ function themed(figure) {
     layout[name] = { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line"), ...layout[name] };
   }
   if (narrow) {
-    layout.xaxis.nticks = 4;
-    layout.xaxis.tickangle = 0;
+    // Dates fit as they are, and some are enough. Each bar needs its name, turned where it does not fit.
+    if (layout.xaxis.type !== "category") Object.assign(layout.xaxis, { nticks: 4, tickangle: 0 });
     layout.margin = { ...layout.margin, l: 40, r: 6 };
   }
   layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--muted"), activecolor: colour("--text") };
@@ -130,7 +135,7 @@ async function refresh() {
     await Promise.all([refreshTiles(), ...[...document.querySelectorAll("[data-part]")].map(refreshPart), refreshPlots()]);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
   } catch (error) {
-    say("out of reach, trying again");
+    say(trouble(error));
     console.warn(String(error));
   }
   busy = false;
@@ -148,7 +153,7 @@ function poll(url) {
     if (document.hidden) return;
     try {
       if (await fetchChanged(url, "text")) { await refresh(); say("live, asking every 2 s"); }
-    } catch { say("out of reach, trying again"); }
+    } catch (error) { say(trouble(error)); }
   }, 2000);
 }
 

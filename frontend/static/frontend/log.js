@@ -44,7 +44,9 @@ addEventListener("DOMContentLoaded", () => {
     if (!document.hidden) {
       try {
         const response = await fetch(`${log.dataset.lines}?offset=${offset}`, { cache: "no-store", credentials: "same-origin" });
-        if (!response.ok || response.redirected) throw new Error(String(response.status));
+        // Without a session every address answers with the login page; to try again would not help.
+        if (response.redirected) { say("your session has ended; load this page again to log in"); return; }
+        if (!response.ok) throw new Error(String(response.status));
         const part = await response.json();
         if (!follows) return;
         show(part);

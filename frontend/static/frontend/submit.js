@@ -30,7 +30,10 @@ addEventListener("DOMContentLoaded", () => {
     answer.setAttribute("aria-busy", "true");
     try {
       const response = await fetch(form.dataset.quote, { method: "POST", body: new FormData(form), credentials: "same-origin" });
-      if (!response.ok || response.redirected) throw new Error(String(response.status));
+      if (response.redirected) throw new Error(ENDED);
+      // The session is another one than that of the form: there was a login in another tab.
+      if (response.status === 403) throw new Error("this form has expired; load this page again");
+      if (!response.ok) throw new Error(`the server answered ${response.status}`);
       const quote = await response.json();
       if (mine !== turn) return;
       showErrors(quote.errors);
@@ -40,8 +43,10 @@ addEventListener("DOMContentLoaded", () => {
         answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: toCorrect(quote.errors) }));
         plot.hidden = true;
       }
-    } catch {
-      if (mine === turn) answer.innerHTML = "<p class=\"muted\">No quote: the server is out of reach.</p>";
+    } catch (error) {
+      // A request that got no answer is a TypeError, with the browser's own words.
+      const why = error instanceof TypeError ? "the server is out of reach" : error.message;
+      if (mine === turn) answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: `No quote: ${why}.` }));
     } finally {
       if (mine === turn) answer.removeAttribute("aria-busy");
     }
