@@ -32,7 +32,7 @@ def _address(text: str) -> str:
     try:
         parts = urlsplit(text)
         is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or one bracket without the other
+    except ValueError:  # a port that is no number, or one bracket without the other
         is_right = False
     if not is_right:
         raise ArgumentTypeError(f"expected an address such as http://127.0.0.1:8000, got {text!r}")
