@@ -485,12 +485,13 @@ LOGGING = {
         "briefly": {"()": "cluster.database.busy.Briefly"},
         "beat_briefly": {"()": "config.logs.BeatBriefly"},
         "refused_briefly": {"()": "web.logs.RefusedBriefly"},
+        "not_ready_briefly": {"()": "web.logs.NotReadyBriefly"},
     },
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["briefly", "beat_briefly", "refused_briefly", "ids"],
+            "filters": ["briefly", "beat_briefly", "refused_briefly", "not_ready_briefly", "ids"],
         }
     },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},

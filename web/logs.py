@@ -66,6 +66,15 @@ class RefusedBriefly(logging.Filter):
         return True
 
 
+class NotReadyBriefly(logging.Filter):
+    """Leave out Django's line for each answer of `/readyz` that says no: `shadowprice.health` logs why, once."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether to log the record."""
+        is_of_probe = getattr(getattr(record, "request", None), "path", "") == "/readyz"
+        return record.name != "django.request" or not is_of_probe or record.exc_info is not None
+
+
 def words_of_suspicious(error: BaseException | None) -> str:
     """Return why Django found a request suspicious, with the name that the setting of hosts has here."""
     return str(error).replace("ALLOWED_HOSTS", "SHADOWPRICE_HOSTS")

@@ -5,6 +5,7 @@ the database and its own worker answer.
 `/readyz` says whether the service takes bids and decides them, and names every cause why it does not.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import cache
@@ -49,7 +50,11 @@ worker_is_silent: Callable[[], bool] = bool
 _migrated_at = float("-inf")
 """Time at which all migrations were last found applied."""
 _kept: tuple[float, Checks] | None = None
+_said: frozenset[str] = frozenset()
+"""The checks that found a problem when that was last logged."""
 _guard = Lock()
+
+log = logging.getLogger("shadowprice.health")
 
 
 def livez(_request: HttpRequest) -> JsonResponse:
@@ -80,7 +85,20 @@ def checks() -> Checks:
     with _guard:
         if _kept is None or monotonic() > _kept[0] + KEPT_S:
             _kept = monotonic(), dict(_checks())
+            _say(_kept[1])
         return _kept[1]
+
+
+def _say(found: Checks) -> None:
+    """Log which checks find a problem when these are others than before; probes ask every few seconds."""
+    global _said
+    wrong = {name: text for name, text in found.items() if text}
+    if wrong.keys() != _said:
+        _said = frozenset(wrong)
+        if wrong:
+            log.warning("Not ready: %s", "; ".join(f"{name}: {text}" for name, text in wrong.items()))
+        else:
+            log.warning("Ready.")
 
 
 def _checks() -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Health checks name each cause for which bids are not taken or not decided, and only then."""
 
+import logging
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from auctions import tasks
 from auctions.engine import decision_queue, slots
@@ -18,6 +19,7 @@ from auctions.models import Event, Market, WorkerSign
 from auctions.runtime import disks, health, signs
 from cluster import clock
 from tests.auctions.worlds import submit
+from web import logs
 
 FINE = {"database", "disk", "workers", "beat", "decisions", "slots", "clock"}
 
@@ -52,6 +54,33 @@ def older(seconds: float, **which: str) -> None:
 def test_a_service_in_which_everything_works_is_ready(alive: Market) -> None:
     assert problems() == {}
     assert set(Client().get("/readyz").json()["checks"]) == FINE
+
+
+def test_a_change_of_what_is_wrong_is_logged_once_with_its_cause(
+    alive: Market, settings: LazySettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(health, "_said", frozenset())
+    older(60, name="embedded@localhost")
+    for _ in range(3):
+        problems()
+    signs.give("embedded@localhost", settings.QUEUES)
+    for _ in range(2):
+        problems()
+    first, second = (line.getMessage() for line in caplog.records if line.name == "shadowprice.health")
+    assert first.startswith("Not ready: workers: ")
+    assert second == "Ready."
+
+
+def test_the_console_has_no_line_for_each_probe() -> None:
+    asked = RequestFactory().get("/readyz")
+    refused = logging.LogRecord("django.request", logging.WARNING, "", 0, "Service Unavailable: /readyz", (), None)
+    refused.request = asked
+    assert not logs.NotReadyBriefly().filter(refused)
+    refused.request = RequestFactory().get("/healthz")
+    assert logs.NotReadyBriefly().filter(refused)
+    failed = logging.LogRecord("django.request", logging.ERROR, "", 0, "Error: /readyz", (), (None, None, None))
+    failed.request = asked
+    assert logs.NotReadyBriefly().filter(failed)
 
 
 def test_a_process_is_alive_without_a_database(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
