@@ -13,6 +13,8 @@ from scheduling.model.validation import LARGEST_MONEY
 from web.fields import Choice, Number, Rows, problem_of
 from web.schema import Schema
 
+LEAST_VALUE: Final = 1e-6
+"""Smallest greatest value of a bid, money: what a smaller one would have to state to be admitted is not looked for."""
 SMALLEST_ZERO_S: Final = 0.001
 """Smallest `zero_at_s`, seconds. The value is divided by it, so it must not be close to 0."""
 SECONDS_AFTER_ARRIVAL: Final = "seconds after arrival (the beginning of the slot after the submission, `arrival_s`)"
@@ -36,7 +38,7 @@ def _form(name: str) -> Choice:
 
 
 def _value() -> Number:
-    return Number(0, LARGEST_MONEY, help_text="Greatest value of a completion, money.")
+    return Number(LEAST_VALUE, LARGEST_MONEY, help_text="Greatest value of a completion, money.")
 
 
 def _zero() -> Number:

@@ -101,6 +101,8 @@ def test_a_cluster_without_a_market_takes_no_bids(alice: User) -> None:
         ({"weight": 5}, "weight"),
         ({"utility": 3}, "utility"),
         ({"utility": {"form": "magic", "value": 1}}, "utility.form"),
+        ({"utility": {"form": "constant", "value": 0}}, "utility.value"),
+        ({"utility": {"form": "constant", "value": 9.9e-7}}, "utility.value"),
         ({"utility": {"form": "step", "value": 1}}, "utility.deadline_s"),
         ({"utility": {"form": "linear", "value": 1, "zero_at_s": 0}}, "utility.zero_at_s"),
         ({"utility": {"form": "linear", "value": 1e12, "zero_at_s": 1e-9}}, "utility.zero_at_s"),

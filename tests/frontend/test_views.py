@@ -258,7 +258,7 @@ def test_a_bid_that_fills_in_the_form_is_stated_by_it_again_with_the_same_number
         ({"form": "sigmoid", "midpoint_h": "1", "steepness_per_h": "1e20"}, "steepness_per_h", "per hour."),
         ({"form": "piecewise_linear", "points": "0 1\n1e9 0"}, "points", "Point 2: Expected at most 277,777 hours."),
         ({"start_after_h": "1e11"}, "start_after_h", "Expected at most 277,777 hours."),
-        ({"value": "1e308"}, "value", "expected 0 to 1,000,000,000,000, got 1e+308"),
+        ({"value": "1e308"}, "value", "expected 1e-06 to 1,000,000,000,000, got 1e+308"),
     ],
 )
 def test_limits_are_given_in_the_unit_that_was_typed(
