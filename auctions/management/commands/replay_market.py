@@ -8,6 +8,7 @@ from django.template.defaultfilters import pluralize
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.history.replay import replay_market
 from auctions.models import Market
+from scheduling.model.errors import UnknownPolicy
 
 
 class Command(BaseCommand):
@@ -28,6 +29,8 @@ class Command(BaseCommand):
             replay = replay_market(market)
         except PolicyFailed as failed:
             raise CommandError(f"the policy fails on what it decided: {failed}", returncode=1) from failed
+        except UnknownPolicy as error:
+            raise CommandError(f"the record names an {error}", returncode=1) from error
         for mismatch in replay.mismatches:
             self.stdout.write(
                 f"bid {mismatch.sequence}\n  recorded {mismatch.recorded}\n  replayed {mismatch.replayed}"

@@ -14,9 +14,11 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
+from django.db.models import F
 
 from auctions.domain import waking
 from auctions.kernels.warming import Warming, groups_of_open_markets
+from auctions.models import PolicyVersion
 from auctions.runtime import embedded, health, supervisor
 from auctions.runtime.supervisor import Link
 from cluster import memory
@@ -81,6 +83,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--host: expected this machine unless SHADOWPRICE_SECRET_KEY is set, got {options['host']}"
             )
+        if not options["wait"]:  # with it, the database may be set up later
+            _check_policies()
         if not settings.EMBEDDED:
             self._serve(options, sys.stdin)
             return
@@ -141,6 +145,14 @@ class Command(BaseCommand):
                 tracing.end()
         if not server.started:
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
+
+
+def _check_policies() -> None:
+    """Refuse to start if a market has a policy that this version does not have: none of its pages could be shown."""
+    chosen = PolicyVersion.objects.filter(number=F("market__policy_number")).exclude(name__in=list(POLICIES))
+    wrong = [f"{name!r} in {market}" for market, name in chosen.values_list("market__cluster__name", "name")]
+    if wrong:
+        raise CommandError(f"markets: expected policies of this version, got {', '.join(sorted(wrong))}")
 
 
 def _should_serve(line: IO[str]) -> bool:
