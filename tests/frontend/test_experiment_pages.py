@@ -17,6 +17,7 @@ from frontend.forms.experiment import READY_MADE
 from scheduling.registry import POLICIES
 from studies.background.models import JobState
 from studies.experiments.metrics import METRICS
+from studies.experiments.requests import cancel, rerun
 from studies.models import Experiment, Trace
 from studies.workloads.generated.generators import GENERATORS
 from tests.studies.experiments.conftest import PHILLY_HEAD, matrix, submitted, uploaded
@@ -220,6 +221,14 @@ def test_an_experiment_is_cancelled_and_deleted(as_alice: Client, alice: User) -
     assert page(experiment) in as_alice.get("/experiments/?state=ended").text
     as_alice.post(page(experiment, "delete/"))
     assert not Experiment.objects.exists()
+
+
+def test_runs_without_an_outcome_in_both_are_not_said_to_be_compared_later(as_alice: Client, alice: User) -> None:
+    experiment = submitted(alice)
+    cancel(experiment)
+    again = rerun(alice, experiment)
+    assert compute_here() == 6
+    assert "6 runs are not completed in both experiments." in as_alice.get(page(again)).text
 
 
 def test_what_did_not_change_is_not_sent_again(as_alice: Client, alice: User) -> None:
