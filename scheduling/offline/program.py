@@ -74,12 +74,18 @@ class Program:
         """Solve to the optimum, or until no time is left."""
         self.close()
         if not self.rows.columns:
-            return self.better(0.0, 0.0, optimal=True)
+            return self._without_columns()
         solution = self.rows.solve(left)
         found = None if solution.values is None else self.total(solution.values)
         # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
         value = found if found is not None and solution.optimal else -solution.bound
         return self.better(value, found, optimal=solution.optimal)
+
+    def _without_columns(self) -> Solved:
+        """Return the result where no schedule is left: no job runs. There is no such schedule where all have to run."""
+        if self.problem.most or not self.problem.bids:
+            return self.better(0.0, 0.0, optimal=True)
+        return self.better(-np.inf, None, optimal=True)
 
     def relax(self, left: Left) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""

@@ -14,6 +14,7 @@ from scheduling.instances.fields import parse_document
 from scheduling.instances.oasis import read_oasis
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.instances.weighted_completion import read_weighted
+from scheduling.model import example
 from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField
 from scheduling.offline import Answer, Covers, Kind, OfflineProblem, best_bound, lagrangian
@@ -221,6 +222,16 @@ def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> Non
     assert queued_optimum(problem, 8_000, forever) == Solved(None, None, optimal=False)
     with pytest.raises(TooLarge, match="pairs of a job and a worker"):
         queued_optimum(problem, 2, forever)
+
+
+def test_rigid_jobs_whose_machines_are_held_beyond_the_end_have_no_optimum() -> None:
+    """A job of two slots, whose machines are held for a third one, of which there are two."""
+    jobs, servers = (example.job(),), example.INVENTORY
+    problem = OfflineProblem(jobs, servers, 0, 2, Objective.COMPLETION, Covers.RIGID, open_end=False, tail=1)
+    answer = best_bound(problem, forever)
+    assert (answer.kind, answer.incumbent) == (Kind.ALONE, None)
+    assert answer.bound == pytest.approx(2.0)
+    assert proven(replace(problem, tail=0)) == 2.0
 
 
 def test_a_program_that_is_stopped_proves_what_it_has() -> None:
