@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from math import ceil
 
 import numpy as np
@@ -31,6 +32,7 @@ from auctions.models import (
 from auctions.state.grants import Grant, Grants
 from cluster.database.paging import in_pages
 from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import canonical
 from scheduling.model.types import Json
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
@@ -55,6 +57,8 @@ def bids_as_sent(market: Market) -> list[str]:
             problems.append(f"bid {bid.sequence}: its program is not what was sent")
         if bid.label != bid.body.get("label", ""):
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
+        if bid.body_digest and bid.body_digest != sha256(canonical(bid.body).encode()).hexdigest():
+            problems.append(f"bid {bid.sequence}: its digest is not that of what was sent")
         if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:
             problems.append(f"bid {bid.sequence}: its core speaks of inventory version {bid.inventory_version}")
         elif CoreBid.from_json(bid.core_bid) != _core(bid, known[bid.inventory_version]):
@@ -281,6 +285,9 @@ def certificate_adds_up(market: Market) -> list[str]:
         <= row.settled_terms
         <= row.settled_standalone_values * (1 + TOLERANCE),
         "its settled capacity is that of its slots": _equal(row.settled_capacity, capacity),
+        "its settled slots have begun": row.settled_through is None or row.settled_through <= market.slot + 1,
+        "its loose bids are among those that it covers": row.settled_loose <= row.settled_bids
+        and 0 <= row.loose - row.settled_loose <= row.decided - row.settled_bids,
         "its posted-price bound holds what is settled": row.posted_price
         >= (row.settled_terms + row.settled_capacity) * (1 - TOLERANCE),
     }

@@ -1,11 +1,12 @@
 """Checks of the figures published to bidders, against the events."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
 from auctions.history.recorded import keys_without
-from auctions.models import Bid, Event, EventKind, Market, Publication
+from auctions.models import Bid, BidState, Event, EventKind, Market, Publication
 from auctions.readings.publications import LEAST_OWNERS, party_of
 from cluster.database.paging import in_pages
 from scheduling.model.types import Json
@@ -91,6 +92,12 @@ class Publications:
         """Keys of the bids that stood, by sequence number."""
         self._rows = in_pages(Publication.objects.filter(market=market), by="version")
         self._next = next(self._rows, None)
+        self._slot: int | None = None
+        """Last slot that began by an event; None if these events have none yet."""
+        completed = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by()
+        self._in_time = Counter(completed.filter(ended_slot=None).values_list("completion_slot", flat=True))
+        self._early = Counter(completed.exclude(ended_slot=None).values_list("ended_slot", flat=True))
+        """Numbers of the completed jobs by the slot at whose start each was complete."""
 
     def to_json(self, gone: Collection[int]) -> Json:
         """Return the sums up to the last event, and its version, as `resume` reads them."""
@@ -110,6 +117,7 @@ class Publications:
         self._version = event.version
         self._sums.take(event)
         if event.kind == EventKind.SLOT:
+            self._slot = event.slot
             for number in event.payload.get("withdrawn", ()):
                 self._sums.rejected.discard(self._keys.get(number))
 
@@ -130,7 +138,18 @@ class Publications:
         for name, value in expected.items():
             if not isclose(row.figures[name], value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
                 yield f"{row} say {name} {row.figures[name]}; events give {value}"
+        if self._slot is not None and row.slot != self._slot:
+            yield f"{row} were published when slot {self._slot} began"
+        yield from self._completed_otherwise(row)
         owners = len(set(sums.owners.values()))
         if owners < LEAST_OWNERS:
             yield f"{row} have new bids of {owners} owners; at least {LEAST_OWNERS} are needed"
         sums.owners.clear()
+
+    def _completed_otherwise(self, row: Publication) -> Iterator[str]:
+        """Check the number of completed jobs: a job that ended early in the very moment of a slot's start is new."""
+        least = sum(n for slot, n in self._in_time.items() if slot <= row.slot)
+        least += sum(n for slot, n in self._early.items() if slot < row.slot)
+        most = least + self._early[row.slot]
+        if not least <= row.figures["completed"] <= most:
+            yield f"{row} say completed {row.figures['completed']}; rows give {most}"

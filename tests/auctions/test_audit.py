@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
+from django.utils.timezone import now
 
 from auctions.domain.standing_rule import RULE
 from auctions.engine import decision_queue
@@ -34,6 +35,7 @@ from auctions.models import (
     Payment,
     PolicyVersion,
     Publication,
+    Seal,
     SlotPrice,
 )
 from auctions.readings import certificates
@@ -94,6 +96,11 @@ def change_payload(kind: EventKind, **fields: object) -> None:
 def change_publication(**fields: object) -> None:
     row = Publication.objects.get()
     Publication.objects.filter(pk=row.pk).update(figures=row.figures | fields)
+
+
+def seal_of_another_market() -> Seal:
+    other = make_market(make_cluster("other"))
+    return Seal.objects.create(market=other, number=1, version=1, slot=1, file_bytes=1, sealed_at=now())
 
 
 def change_slot(**fields: object) -> None:
@@ -244,6 +251,9 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
             "welfare": F("welfare") - 1,
             "settled_bids": 3,
             "settled_capacity": 100.0,
+            "settled_through": 10**6,
+            "settled_loose": F("settled_bids") + 1,
+            "loose": F("decided") + 1,
         }.items()
     },
     "the welfare that was published": (
@@ -253,6 +263,22 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
     "how many were published as rejected": (
         lambda: change_publication(rejected=99),
         {"published figures are those of events"},
+    ),
+    "how many were published as completed": (
+        lambda: change_publication(completed=99),
+        {"published figures are those of events"},
+    ),
+    "the slot of a publication": (
+        lambda: Publication.objects.update(slot=F("slot") + 1),
+        {"published figures are those of events"},
+    ),
+    "the digest of a body": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(body_digest="0" * 64),
+        {"bids are what was sent"},
+    ),
+    "the seal of another market": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(seal=seal_of_another_market()),
+        {"outcomes of archived bids are as sealed"},
     ),
     "a publication of few owners": (
         lambda: Bid.objects.exclude(owner__username="alice").update(owner=admitted().owner),
