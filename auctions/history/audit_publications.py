@@ -95,8 +95,13 @@ class Publications:
         self._slot: int | None = None
         """Last slot that began by an event; None if these events have none yet."""
         completed = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by()
-        self._in_time = Counter(completed.filter(ended_slot=None).values_list("completion_slot", flat=True))
-        self._early = Counter(completed.exclude(ended_slot=None).values_list("ended_slot", flat=True))
+        rows_of = completed.values_list("completion_slot", "ended_slot").iterator()
+        self._in_time, self._early = Counter[int](), Counter[int]()
+        for planned, ended in rows_of:
+            if ended is not None:
+                self._early[ended] += 1
+            elif planned is not None:
+                self._in_time[planned] += 1
         """Numbers of the completed jobs by the slot at whose start each was complete."""
 
     def to_json(self, gone: Collection[int]) -> Json:
