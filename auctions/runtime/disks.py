@@ -58,6 +58,16 @@ def database_cannot_write() -> bool:
     return False
 
 
+def database_is_read_only() -> bool:
+    """Return whether the database takes no writes: SQLite's file may not be written, or PostgreSQL follows another."""
+    if connection.vendor == "sqlite":
+        file = Path(str(connection.settings_dict["NAME"]))
+        return file.exists() and not os.access(file, os.W_OK)  # it may be in memory
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW transaction_read_only")
+        return bool(cursor.fetchone()[0] == "on")
+
+
 def _of_database() -> Path | None:
     """Return the directory of the database; None if it is not on this host, or may not be known."""
     if connection.vendor == "sqlite":

@@ -103,7 +103,7 @@ def _say(found: Checks) -> None:
 
 def _checks() -> Iterator[tuple[str, str]]:
     database = _database()
-    yield "database", database or _migrations() or _space_of_database()
+    yield "database", database or _migrations() or _writes_of_database()
     yield "disk", _disks(() if database else signs.full_disks())
     if not settings.EMBEDDED:
         yield "broker", _broker()
@@ -155,8 +155,10 @@ def _own_worker() -> str:
     return "the worker gives no sign of life" if worker_is_silent() else ""
 
 
-def _space_of_database() -> str:
+def _writes_of_database() -> str:
     try:
+        if disks.database_is_read_only():
+            return "the database is read-only"
         is_full = disks.database_cannot_write()
     except (DatabaseError, InterfaceError) as error:
         if not is_busy(error):

@@ -1,5 +1,5 @@
-"""Errors of a database that is busy, full or out of reach, or at the schema of another version: the same request may
-succeed a little later.
+"""Errors of a database that is busy, full, read-only or out of reach, or at the schema of another version: the same
+request may succeed a little later.
 """
 
 import logging
@@ -17,6 +17,7 @@ SQLITE_CODES: Final = frozenset(
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
     }
@@ -26,8 +27,8 @@ PRIMARY: Final = 0xFF
 
 POSTGRES_CLASSES: Final = frozenset({"08", "40", "53", "55", "57", "58"})
 """Connections, rollbacks that may be retried, resources, locks, interventions and timeouts, input and output."""
-POSTGRES_CODES: Final = frozenset({"25P03"})
-"""A transaction that was idle for too long was ended."""
+POSTGRES_CODES: Final = frozenset({"25P03", "25006"})
+"""A transaction that was idle for too long was ended, or may only read, as on a server that follows another."""
 POSTGRES_ABSENT: Final = frozenset({"42P01", "42703"})
 """A table or a column that does not exist."""
 _SQLITE_ABSENT: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")

@@ -1,6 +1,7 @@
 """Health checks name each cause for which bids are not taken or not decided, and only then."""
 
 import logging
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -208,6 +209,18 @@ def test_disks_that_have_less_space_than_the_settings_say_are_named(
     settings.ARCHIVE_DIR = settings.METRICS_DIR = None
     directories["execution"].rmdir()
     assert problems() == {"disk": f"{start}data"}
+
+
+def test_a_database_that_may_only_be_read_is_named(
+    alive: Market, directories: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "shadowprice.sqlite3"
+    file.touch()
+    monkeypatch.setitem(connection.settings_dict, "NAME", str(file))
+    assert problems() == {}
+    # Its mode would say nothing to root, who may write to every file that is not on a read-only disk.
+    monkeypatch.setattr(os, "access", lambda path, mode: not (path == file and mode == os.W_OK))
+    assert problems() == {"database": "the database is read-only"}
 
 
 @pytest.mark.parametrize("name", ["data", "execution", "archives", "metrics", "database"])

@@ -53,6 +53,18 @@ def test_a_full_disk_and_a_file_that_cannot_be_opened_are_busy(tmp_path: Path) -
     assert is_busy(raised(OperationalError, gone.value))
 
 
+def test_a_file_that_may_only_be_read_is_busy(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE t (a)")
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database,
+        pytest.raises(sqlite3.OperationalError, match="readonly") as caught,
+    ):
+        database.execute("INSERT INTO t VALUES (1)")
+    assert is_busy(raised(OperationalError, caught.value))
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -62,6 +74,7 @@ def test_a_full_disk_and_a_file_that_cannot_be_opened_are_busy(tmp_path: Path) -
         errorcodes.DISK_FULL,
         errorcodes.ADMIN_SHUTDOWN,
         errorcodes.DEADLOCK_DETECTED,
+        errorcodes.READ_ONLY_SQL_TRANSACTION,
     ],
 )
 def test_timeouts_and_limits_of_postgres_are_busy(code: str) -> None:

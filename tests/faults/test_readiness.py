@@ -80,6 +80,15 @@ def test_a_database_that_can_write_no_more_is_named_though_it_is_on_another_host
     assert found["disk"] == ""
 
 
+def test_a_database_that_may_only_be_read_is_named(env: dict[str, str]) -> None:
+    name = env["DATABASE_URL"].rpartition("/")[2]
+    with closing(psycopg2.connect(env["DATABASE_URL"])) as connection:
+        connection.autocommit = True
+        # As a server that follows another.
+        connection.cursor().execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    assert read(CHECKS, env)["database"] == "the database is read-only"
+
+
 def test_the_disk_of_a_database_on_this_host_is_looked_at(env: dict[str, str]) -> None:
     found = read(CHECKS, env | {"SHADOWPRICE_LEAST_FREE_MB": "999999999"})
     assert found["database"] == ""
