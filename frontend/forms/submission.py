@@ -211,6 +211,12 @@ class BidForm(PageForm):
             help_text="Sets gradient size, data and step times.",
         )
 
+    @property
+    def opens_more(self) -> bool:
+        """Whether the section *More* is shown open: one of its fields has an error or is filled in."""
+        names = list(self.fields)
+        return any(self[name].errors or self[name].value() for name in names[names.index("start_after_h") :])
+
     def clean_points(self) -> list[list[float]]:
         """Read lines of two numbers, and convert hours to seconds."""
         rows = [line.replace(",", " ").split() for line in self.cleaned_data["points"].splitlines() if line.strip()]

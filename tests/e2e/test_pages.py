@@ -269,6 +269,22 @@ def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(
     assert window.complaints() == []
 
 
+def test_an_error_of_the_submission_stays_until_the_first_input(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    _submit(window, label="as it was", value="85000")
+    window.wait(lambda: "/bids/" in window.driver.current_url)
+    window.driver.back()
+    window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+    window.fill("label", "as it was not")
+    window.one("#bid-form > button").click()
+    window.wait(lambda: "came before" in window.text("#error-__all__"))
+    assert not window.one("[data-field=chunks]").is_displayed()
+    window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+    assert "came before" in window.text("#error-__all__")
+    window.fill("label", "another bid")
+    window.wait(lambda: window.text("#error-__all__") == "")
+
+
 def test_pages_that_stay_open_say_that_the_session_has_ended_or_that_the_form_has_expired(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     first = window.driver.current_window_handle

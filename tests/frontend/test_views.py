@@ -314,6 +314,19 @@ def test_what_is_wrong_is_said_beside_its_field(
     assert not Bid.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_open"),
+    [({"more": '{"color": 3}'}, True), ({"chunks": "0"}, True), ({"start_after_h": "1"}, True), ({}, False)],
+)
+def test_more_is_open_if_it_has_an_error_or_is_filled_in(
+    market: Market, as_alice: Client, changes: dict[str, str], is_open: bool
+) -> None:
+    Market.objects.update(is_open=False)
+    answer = as_alice.post(f"{HOME}submit/", {**FORM, **changes})
+    assert answer.status_code == 422
+    assert ("<details open><summary>More" in answer.text) is is_open
+
+
 def test_all_that_is_wrong_is_said_at_once(market: Market, as_alice: Client) -> None:
     data = {**FORM, "epochs": "2000000", "form": "linear", "zero_at_h": "0"}
     assert set(as_alice.post(f"{HOME}quote/", data).json()["errors"]) == {"epochs", "zero_at_h"}

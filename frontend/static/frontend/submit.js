@@ -2,11 +2,14 @@
 addEventListener("DOMContentLoaded", () => {
   const form = document.getElementById("bid-form"), answer = document.getElementById("quote");
   const plot = document.getElementById("value-plot");
+  const places = [...form.querySelectorAll(".error")], nameOf = (place) => place.id.slice("error-".length);
+  // Errors that came with the page are about the submission, which no quote repeats: they stay until the first input.
+  let sent = Object.fromEntries(places.map((place) => [nameOf(place), place.textContent.trim()]));
   let timer = 0, turn = 0;
 
   function showErrors(errors) {
-    for (const place of form.querySelectorAll(".error")) {
-      const name = place.id.slice("error-".length), text = errors[name] || "";
+    for (const place of places) {
+      const name = nameOf(place), text = sent[name] || errors[name] || "";
       if (place.textContent.trim() !== text) place.textContent = text;
       const input = form.elements[name];
       if (input && input.setAttribute) input.setAttribute("aria-invalid", text ? "true" : "false");
@@ -57,8 +60,9 @@ addEventListener("DOMContentLoaded", () => {
     if (!button) return;
     form.elements.value.value = button.dataset.adopt;
     form.elements.value.focus();
+    sent = {};
     ask();
   });
-  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 300); });
+  form.addEventListener("input", () => { sent = {}; clearTimeout(timer); timer = setTimeout(ask, 300); });
   ask();
 });
