@@ -7,13 +7,13 @@ from studies.split_learning.plans.readings import Known
 
 
 def figure(course: Sequence[Known], *, slot_ms: int, key: str = "plan course") -> Drawing:
-    """Two staircases over seconds."""
+    """Two staircases over seconds; the upper one is thin, so that both can be seen where they are equal."""
     if not course:
         return nothing(key, "Nothing is known yet.")
     found = [known for known in course if known.makespan is not None]
     data = [
-        _line("the best so far", found, [known.makespan for known in found], BLUE, "solid"),
-        _line("no plan is shorter", course, [known.lower_bound for known in course], ORANGE, "dash"),
+        _line("the best so far", found, [known.makespan for known in found], BLUE, "solid", width=6),
+        _line("no plan is shorter", course, [known.lower_bound for known in course], ORANGE, "dash", width=2),
     ]
     axes = {"xaxis": axis_from_0("seconds since it was begun"), "yaxis": axis(f"slots of {slot_ms:,} ms")}
     return Drawing(data, with_legend(height=300, key=key, **axes))
@@ -25,7 +25,9 @@ def table(course: Sequence[Known]) -> Table:
     return Table(("seconds", "lower_bound_slots", "makespan_slots", "note"), rows)
 
 
-def _line(name: str, course: Sequence[Known], slots: Sequence[int | None], colour: str, dash: str) -> Json:
+def _line(
+    name: str, course: Sequence[Known], slots: Sequence[int | None], colour: str, dash: str, *, width: int
+) -> Json:
     return curve(
         name,
         [known.seconds for known in course],
@@ -35,6 +37,6 @@ def _line(name: str, course: Sequence[Known], slots: Sequence[int | None], colou
         dash=dash,
         mode="lines+markers",
         customdata=[known.note for known in course],
-        line={"shape": "hv"},
-        marker={"color": colour, "size": 5},
+        line={"shape": "hv", "width": width},
+        marker={"color": colour, "size": width + 4},
     )

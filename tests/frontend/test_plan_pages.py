@@ -15,7 +15,7 @@ from studies.job_tables import PLANS
 from studies.models import ComparisonKind, Plan
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans.plan_request import PlanRequest
-from studies.split_learning.plans.readings import Piece
+from studies.split_learning.plans.readings import Known, Piece
 from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.here import compute_here
 
@@ -159,6 +159,14 @@ def test_a_running_plan_shows_what_is_known(plan: Plan, as_alice: Client) -> Non
     assert drawn["data"][0]["y"] == [40]
     assert drawn["data"][1]["y"] == [30, 30]
     assert as_alice.get(page(plan.pk, "gantt.json")).json()["data"] == []
+
+
+def test_the_best_plan_is_seen_beneath_a_bound_that_equals_it() -> None:
+    drawn = plan_course.figure([Known(0.1, 30, 30, "bound")], slot_ms=1)
+    beneath, above = drawn.data  # in the order in which they are drawn
+    assert beneath["y"] == above["y"]
+    assert beneath["line"]["width"] > above["line"]["width"]
+    assert beneath["marker"]["size"] > above["marker"]["size"]
 
 
 def test_the_gantt_chart_has_every_piece_and_says_what_it_leaves_out(done: Plan, as_alice: Client) -> None:
