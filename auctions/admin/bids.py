@@ -13,6 +13,7 @@ from auctions.domain.refunds import Refund
 from auctions.engine.jobs import fail_job, retry_bid
 from auctions.models import Bid
 from cluster.operators import is_operator
+from web.numbers import money
 
 
 class FailForm(ActionForm):
@@ -74,4 +75,4 @@ class BidAdmin(ReadOnlyAdmin):
                 words = f"The job of {bid} goes on: {error}"
                 self.message_user(request, words, messages.WARNING)
             else:
-                self.message_user(request, f"{bid} failed; {bid.refund:,.2f} was paid back.".capitalize())
+                self.message_user(request, f"{bid} failed; {money(bid.refund)} was paid back.".capitalize())

@@ -15,6 +15,7 @@ from auctions.state.book import core_in_force
 from auctions.state.market_snapshot import market_snapshot, one_version
 from scheduling.policies.posted_price import CENT
 from scheduling.policies.standing import StandingRule, rule_for
+from web.numbers import money
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +93,8 @@ def _at_prices(bid: Bid) -> tuple[float | None, str]:
         return None, "What would be admitted now is not known: the policy of this market fails on this bid."
     decision = limited(found, team_credits.left_at(bid.team_id, seen.moment.wall))
     if decision.admitted:
-        return None, f"At the prices of now it would be admitted and pay {decision.payment:.2f}."
+        return None, f"At the prices of now it would be admitted and pay {money(decision.payment)}."
     if decision.counter is None:
         return None, f"At the prices of now no other value would be admitted. {decision.explanation}"
     least = round(decision.counter.least_value + CENT, 2)
-    return least, f"At the prices of now a value of {least:.2f} would be admitted."
+    return least, f"At the prices of now a value of {money(least)} would be admitted."

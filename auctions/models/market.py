@@ -13,6 +13,7 @@ from cluster.database.prepared import Prepared
 from cluster.models import Cluster
 from scheduling.policies.base import Policy
 from scheduling.registry import recorded_policy
+from web.numbers import money
 
 
 class Market(models.Model):
@@ -342,7 +343,7 @@ class Payment(models.Model):
         constraints = [CheckConstraint(condition=Q(amount__gte=0), name="payment_not_negative")]
 
     def __str__(self) -> str:
-        return f"{self.amount:.2f} for {self.bid}"
+        return f"{money(self.amount)} for {self.bid}"
 
 
 class EventKind(models.TextChoices):

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
 from auctions.models.market import Market
+from web.numbers import money
 
 
 class SlotPrice(models.Model):
@@ -106,4 +107,4 @@ class Certificate(models.Model):
         constraints = [CheckConstraint(condition=Q(kind__in=BoundKind.values), name="certificate_kind_known")]
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()}: {self.value:.2f}"
+        return f"{self.get_kind_display()}: {money(self.value)}"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.readings.market_readings import Summary
-from frontend.presenters.numbers import money, percent
 from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
+from web.numbers import money, percent
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _slots(number: float | None) -> str:
 
 
 def _congestion(reading: Summary) -> Tile:
-    return Tile("congestion", "Congestion", f"{reading.price:.2f}", "jobs that a slot's delay of a worker would delay")
+    return Tile("congestion", "Congestion", money(reading.price), "jobs that a slot's delay of a worker would delay")
 
 
 TILES: Final[Mapping[Objective, tuple[Callable[[Summary], Tile], ...]]] = {

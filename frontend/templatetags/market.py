@@ -15,11 +15,12 @@ from cluster import operators
 from execution import programs
 from execution.models import Program
 from frontend.figures.timeline import TimeLine
-from frontend.presenters.numbers import money, percent
+from frontend.presenters.explanations import Explained, explanation
 from frontend.presenters.states import COUNTERFACTUAL_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
 from studies.background.models import JobState
 from studies.models import Counterfactual, Plan
+from web.numbers import money, percent
 
 register = template.Library()
 
@@ -110,6 +111,12 @@ def title_of(policy: str) -> str:
 def with_times(words: str, line: TimeLine) -> str:
     """Return an explanation of the core with the date and time of each slot in it."""
     return re.sub(r"\bslot (\d+)", lambda found: f"{found[0]} ({line.time_words(int(found[1]))})", words)
+
+
+@register.simple_tag
+def explained(decision: Explained, offered: float | None) -> str:
+    """Return the explanation of a decision on a bid that offered this value, with amounts as elsewhere on pages."""
+    return explanation(decision, offered or None)
 
 
 @register.filter

@@ -19,6 +19,7 @@ from frontend.access import action_view, operated_market, page_view, timeline_of
 from frontend.figures.base import Table
 from frontend.forms.base import LineField
 from frontend.views.responses import csv_response, say_done
+from web.numbers import money
 
 STATES = {
     "in_service": "In service",
@@ -121,7 +122,7 @@ def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
     def act() -> str:
         fail_job(bid, form.cleaned_data["reason"], refund=Refund(form.cleaned_data["refund"]))
-        return f"The job failed; {bid.refund:,.2f} was paid back."
+        return f"The job failed; {money(bid.refund)} was paid back."
 
     say_done(request, act)
     return redirect("bid", name=name, number=number)

@@ -1,4 +1,4 @@
-"""Formats of numbers on pages."""
+"""Formats of numbers on pages and in sentences."""
 
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ def money(amount: float | None) -> str:
 
     Examples
     --------
-    >>> from frontend.presenters.numbers import money
+    >>> from web.numbers import money
     >>> [money(amount) for amount in (None, 0.0, 1234.5, 0.0043, 0.00006123, 2e-12)]
     ['–', '0.00', '1,234.50', '0.0043', '0.000061', '2e-12']
     """
