@@ -1,10 +1,12 @@
 """Access rules of pages. Queries contain only visible rows, so anything else answers 404."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import wraps
+from typing import TypeVar, cast
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -30,6 +32,22 @@ def market_view(view: View) -> View:
 def form_view(view: View) -> View:
     """Let signed-in users read and send a form."""
     return login_required(require_http_methods(["GET", "HEAD", "POST"])(view))
+
+
+def typed_form_view(view: View) -> View:
+    """Let signed-in users read and send a form; after a login it is shown again with `typed` if there was no session.
+
+    The browser keeps what was typed: nothing that a stranger sends is stored here.
+    """
+    guarded = form_view(view)
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.method == "POST" and not request.user.is_authenticated:
+            return redirect_to_login(f"{request.path}?typed")
+        return guarded(request, *args, **kwargs)
+
+    return cast(View, answer)
 
 
 def action_view(view: View) -> View:

@@ -16,7 +16,7 @@ from auctions.engine.submission import page_key, quote, refusal, submit_bid
 from auctions.models import Bid, Market, PolicyVersion
 from auctions.readings import publications, visibility
 from execution.models import Execution
-from frontend.access import action_view, form_view, market_named, timeline_of, viewer_of
+from frontend.access import action_view, market_named, timeline_of, typed_form_view, viewer_of
 from frontend.figures import value
 from frontend.figures.base import Drawing
 from frontend.forms.submission import BidForm, initial_of
@@ -26,7 +26,7 @@ from scheduling.policies.learned_prices import LearnedPricePolicy
 from scheduling.policies.posted_price import CENT
 
 
-@form_view
+@typed_form_view
 def submit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form; redirect to the bid's page once a bid is stored."""
     market, viewer = market_named(request, name), viewer_of(request)
@@ -48,6 +48,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
         form = BidForm(initial=_prefilled(request, market), cluster=market.cluster, bidder=viewer)
     executes = Execution.objects.filter(cluster=market.cluster).exists()
     context = {"market": market, "form": form, "key": key, "line": timeline_of(market), "executes": executes}
+    context["typed"] = not form.is_bound and "typed" in request.GET
     context["fee"] = _fee_of_a_slot(PolicyVersion.in_force(market.pk).policy())
     status = 422 if form.is_bound else 200
     return render(request, "frontend/submit.html", context, status=status)

@@ -308,6 +308,29 @@ def test_pages_that_stay_open_say_that_the_session_has_ended_or_that_the_form_ha
     window.wait(lambda: "this form has expired" in window.text("#quote"))
 
 
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_what_was_typed_comes_back_after_the_login_for_the_same_user_only(window: Browser, name: str) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open(f"{HOME}submit/")
+    window.fill("label", "typed by alice")
+    window.js("document.querySelector('details').open = true")
+    window.fill("start_after_h", "7")
+    window.driver.delete_cookie("sessionid")
+    window.one("#bid-form > button").click()
+    window.wait(lambda: "/login/" in window.driver.current_url)
+    window.fill("username", name)
+    window.fill("password", PASSWORD)
+    window.one(".login button").click()
+    window.wait(lambda: "Nothing was submitted" in window.text("#typed"))
+    is_hers = name == "alice"
+    assert ("is here again" in window.text("#typed")) is is_hers
+    assert window.js("document.getElementById('id_label').value") == ("typed by alice" if is_hers else "")
+    assert window.one("[data-field=start_after_h]").is_displayed() is is_hers
+    window.open(f"{HOME}submit/?typed")
+    window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+    assert window.js("document.getElementById('id_label').value") == "", "it comes back once"
+
+
 def test_each_bar_of_an_experiment_has_its_name_on_a_phone_and_none_covers_another(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     window.size(390, 900)

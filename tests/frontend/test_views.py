@@ -199,6 +199,16 @@ def test_unknown_names_are_404(market: Market, as_alice: Client) -> None:
         assert as_alice.get(path).status_code == 404
 
 
+def test_a_form_sent_without_a_session_is_shown_again_after_the_login(market: Market, client: Client) -> None:
+    answer = client.post(f"{HOME}submit/", FORM)
+    assert answer.headers["Location"] == f"/login/?next={HOME}submit/%3Ftyped"
+    assert not Bid.objects.exists()
+    client.force_login(make_user("carol"))
+    assert "Nothing was submitted" in client.get(f"{HOME}submit/?typed").text
+    assert "Nothing was submitted" not in client.get(f"{HOME}submit/").text
+    assert "Nothing was submitted" not in client.post(f"{HOME}submit/?typed", {**FORM, "epochs": "0"}).text
+
+
 def test_a_form_becomes_a_bid_and_the_same_form_sent_twice_is_one(market: Market, as_alice: Client) -> None:
     for _ in range(2):
         answer = as_alice.post(f"{HOME}submit/", {**FORM, "key": "k"})

@@ -28,12 +28,36 @@ addEventListener("DOMContentLoaded", () => {
     return labels.length ? `Please correct: ${labels.join(", ")}.` : "No quote at present.";
   }
 
+  // Without a session a submission leads to the login page, and then back here. What was typed waits in this tab, and
+  // only for the same user; whoever loads a form next removes it.
+  const typed = [...form.elements].filter((field) => field.name && field.type !== "hidden");
+  const owner = form.dataset.user + location.pathname, note = document.getElementById("typed");
+
+  function keepTyped() {
+    const fields = typed.map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]);
+    sessionStorage.setItem("bid", JSON.stringify({ owner, fields }));
+  }
+
+  function bringBack() {
+    const kept = JSON.parse(sessionStorage.getItem("bid"));
+    sessionStorage.removeItem("bid");
+    if (!note || kept?.owner !== owner) return;
+    for (const [name, was] of kept.fields) {
+      const field = form.elements[name], section = field?.closest("details");
+      if (!field) continue;
+      field[field.type === "checkbox" ? "checked" : "value"] = was;
+      if (section && was) section.open = true;
+    }
+    form.dispatchEvent(new Event("change"));
+    note.textContent += " What you typed is here again.";
+  }
+
   async function ask() {
     const mine = ++turn;
     answer.setAttribute("aria-busy", "true");
     try {
       const response = await fetch(form.dataset.quote, { method: "POST", body: new FormData(form), credentials: "same-origin" });
-      if (response.redirected) throw new Error(ENDED);
+      if (response.redirected) throw new Error("your session has ended; press Submit to log in, what you typed comes back");
       // The session is another one than that of the form: there was a login in another tab.
       if (response.status === 403) throw new Error("this form has expired; load this page again");
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
@@ -63,6 +87,8 @@ addEventListener("DOMContentLoaded", () => {
     sent = {};
     ask();
   });
+  form.addEventListener("submit", keepTyped);
   form.addEventListener("input", () => { sent = {}; clearTimeout(timer); timer = setTimeout(ask, 300); });
+  bringBack();
   ask();
 });
