@@ -181,9 +181,12 @@ def _context(request: HttpRequest, market: Market, bid: Bid) -> dict[str, object
     record, may_end = last_record(bid), visibility.may_end(bid, viewer_of(request))
     decision = None if record is None or bid.seal_id is not None else Decision.from_json(parse(record.receipt))
     counter = None if decision is None else decision.counter
-    again = ""
-    if counter is not None:
-        query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
+    standing = standing_of(bid) if bid.state == BidState.STANDING else None
+    again, again_value = "", None if counter is None else counter.least_value + CENT
+    if standing is not None and standing.least_value is not None:
+        again_value = standing.least_value  # prices have moved since the first decision
+    if again_value is not None:
+        query = urlencode({"from": bid.sequence, "value": f"{again_value:.2f}"})
         again = f"{reverse('submit', args=[market.cluster.name])}?{query}"
     rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     placements = [row for row in rows if row.end > row.start]  # the others were cut before they began
@@ -199,7 +202,7 @@ def _context(request: HttpRequest, market: Market, bid: Bid) -> dict[str, object
         "record": record,
         "decision": decision,
         "again": again,
-        "again_value": None if counter is None else counter.least_value + CENT,
+        "again_value": again_value,
         "elapsed": None if bid.completed_slot is None or is_ended else bid.completed_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
@@ -220,7 +223,7 @@ def _context(request: HttpRequest, market: Market, bid: Bid) -> dict[str, object
         "late": queues.lateness(bid, steps),
         "money": money_of(bid),
         "stood_from": _stood_from(bid, record),
-        "standing": standing_of(bid) if bid.state == BidState.STANDING else None,
+        "standing": standing,
         "can_withdraw": bid.state in WITHDRAWABLE and may_end,
         "can_retry": operates(viewer_of(request), market.cluster) and bid.state == BidState.QUARANTINED,
         "problem": bid.policy_errors.select_related("policy").first()

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from auctions.engine import decision_queue
+from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Market
@@ -13,7 +15,17 @@ from auctions.readings import certificates, publications
 from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
 from frontend.presenters.tiles import tiles_of
-from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, make_operator, sell_out, set_time
+from tests.auctions.worlds import (
+    SLOT_S,
+    body,
+    make_cluster,
+    make_market,
+    make_operator,
+    make_user,
+    sell_out,
+    set_time,
+    submit,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -62,6 +74,21 @@ def test_a_ticked_box_lets_a_bid_stand_and_its_page_says_so(full: Market, as_ali
     assert "It stood, and its owner withdrew it." in page
     assert "This was its first decision, after which it stood." in page
     assert "Tried again until" not in page
+
+
+def test_the_value_to_submit_again_with_would_be_admitted_at_the_prices_of_now(alice: User, as_alice: Client) -> None:
+    market = make_market(make_cluster("priced", servers=1, units=4, horizon=24), initial_low=5.0, initial_high=9.0)
+    dear = submit(market, make_user("bob"), 1e5, epochs=5)
+    bid = submit(market, alice, 0.05, standing=True)
+    decision_queue.process_pending(market.pk)
+    path = f"/markets/priced/bids/{bid.sequence}/"
+    before = as_alice.get(path).context["again_value"]
+    cancel_job(Bid.objects.get(pk=dear.pk))
+    page = as_alice.get(path)
+    assert "With this value it would be admitted at the prices of now." in page.text
+    least = page.context["standing"].least_value
+    assert page.context["again_value"] == least < before
+    assert page.context["again"] == f"/markets/priced/submit/?from={bid.sequence}&value={least:.2f}"
 
 
 def test_without_the_box_a_rejection_is_final(full: Market, as_alice: Client) -> None:
