@@ -182,6 +182,9 @@ def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(b
     assert "14.5" in client.get("/budgets/").text
     assert client.post(f"{PAGE}remove/").status_code == 302
     assert not Budget.objects.exists()
+    late = client.post(f"{PAGE}grant/", {"grant-credits": "2"})
+    assert late.status_code == 422
+    assert re.search(r'role="alert">[^<]*no budget', late.text), "the page has no form for it any more, but says why"
     entries = LogEntry.objects.filter(actor=olga).order_by("pk")
     done = ["budget set", "credits granted", "credits taken back", "credits granted", "budget removed"]
     assert [one.additional_data["what"] for one in entries] == done
