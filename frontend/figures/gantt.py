@@ -30,6 +30,8 @@ from frontend.figures.timeline import TimeLine
 
 LARGEST_LANES = 120
 LARGEST_BARS = 1200
+NAME_PX = 13
+"""Height of a group's name."""
 PALE = ("planned", "promised")
 """Kinds of bars with an outline."""
 LOWEST, HIGHEST = 0.2, 0.86
@@ -86,17 +88,31 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         data.append(_hatching(line.date(window[0])))
     if any(p.height < HIGHEST for p in placed):
         note = f"{note} A job's bars are lower where it holds fewer machines.".strip()
-    middles = [first + (size - 1) / 2 for _, first, size in bands]
+    height = max(90, min(640, 20 * lanes))
+    names = _names(bands, apart=NAME_PX * lanes / height)
+    if len(names) < len(bands):
+        note = f"{note} Names that have no room are left out.".strip()
     drawn = with_legend(
-        height=130 + max(90, min(640, 20 * lanes)),
+        height=130 + height,
         key=key,
         barmode="overlay",
         uniformtext={"minsize": 7, "mode": "hide"},
         xaxis=window_axis,
-        yaxis=rows_axis(middles, [name for name, _, _ in bands], rows=lanes),
+        yaxis=rows_axis([*names.values()], [*names], rows=lanes),
         **now_mark(line, now, *(_between(first) for _, first, _ in bands[1:])),
     )
     return Drawing(data, drawn, note=note)
+
+
+def _names(bands: Sequence[tuple[str, int, int]], *, apart: float) -> dict[str, float]:
+    """Return the names that are written, with the middles of their bands; each two are `apart` lanes or more."""
+    written: dict[str, float] = {}
+    last = -apart
+    for name, first, size in bands:
+        middle = first + (size - 1) / 2
+        if middle - last >= apart:
+            written[name] = last = middle
+    return written
 
 
 def _between(first: int) -> Json:

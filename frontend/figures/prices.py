@@ -202,7 +202,7 @@ def _colours(price: Floats, of: Quantity) -> Json:
             "zmax": 10 * float(positive.min())
             if positive.size
             else 1.0,  # otherwise equal prices would all have the brightest colour
-            "colorbar": {**bar, "nticks": 5},
+            "colorbar": {**bar, "nticks": 5, "tickformat": ",.4~g"},
         }
     low = max(float(positive.min()), float(positive.max()) / DARKEST)
     bottom, top = float(np.log10(low)), float(np.log10(positive.max()))

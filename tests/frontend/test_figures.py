@@ -151,6 +151,17 @@ def test_bars_that_overlap_get_lanes_of_their_own_and_others_share() -> None:
     assert drawing.layout["yaxis"]["ticktext"] == ["edge-1", "edge-2"]
 
 
+@pytest.mark.parametrize(("servers", "all_named"), [(3, True), (49, True), (95, False)])
+def test_names_of_servers_do_not_cover_each_other(servers: int, all_named: bool) -> None:
+    drawing = gantt.figure([span(f"node-{i}") for i in range(servers)], LINE, now=3, window=(0, 10))
+    checked(drawing)
+    axis, lane_px = drawing.layout["yaxis"], (drawing.layout["height"] - 130) / servers
+    assert min(np.diff(axis["tickvals"])) * lane_px >= gantt.NAME_PX
+    assert (len(axis["ticktext"]) == servers) is all_named
+    assert ("Names that have no room are left out." in drawing.note) is not all_named
+    assert axis["ticktext"][0] == "node-0"
+
+
 def test_an_elastic_job_keeps_its_lane_and_its_bars_follow_the_count() -> None:
     elastic = [span(start=t, end=t + 1, count=n) for t, n in enumerate((2, 4, 1))]
     other = [span(start=0, end=1, who="bid 2"), span(start=1, end=3, who="bid 3")]
