@@ -199,6 +199,11 @@ def test_unknown_names_are_404(market: Market, as_alice: Client) -> None:
         assert as_alice.get(path).status_code == 404
 
 
+def test_a_page_says_what_is_missing_without_scripts(market: Market, as_alice: Client) -> None:
+    assert "<noscript><p class=\"note\">Charts, quotes" in as_alice.get(HOME).text
+    assert "<noscript>" not in Client().get("/login/").text
+
+
 def test_a_form_sent_without_a_session_is_shown_again_after_the_login(market: Market, client: Client) -> None:
     answer = client.post(f"{HOME}submit/", FORM)
     assert answer.headers["Location"] == f"/login/?next={HOME}submit/%3Ftyped"
