@@ -5,12 +5,13 @@ from typing import Protocol
 
 from web.numbers import money
 
-AMOUNT = re.compile(r"(?:\b(worth|costs|pays|offered) )?(?<![\d.,])(\d+\.\d\d)(?!\d)")
+KIND = r"(?P<value>worth)|(?P<payment>costs|pays)|(?P<offered>offered)"
+AMOUNT = re.compile(rf"(?:\b(?:{KIND}) )?(?<![\d.,])(?P<number>\d+\.\d\d)(?!\d)")
 """An amount with two decimals, and what it is if the word before says so."""
 
 
 class Explained(Protocol):
-    """What has an explanation."""
+    """A decision, or an outcome of a replay."""
 
     @property
     def explanation(self) -> str:
@@ -22,7 +23,7 @@ class Explained(Protocol):
 
     @property
     def payment(self) -> float:
-        """What the job pays."""
+        """Payment of the job."""
 
 
 def explanation(decision: Explained, offered: float | None = None) -> str:
@@ -31,12 +32,13 @@ def explanation(decision: Explained, offered: float | None = None) -> str:
     The core writes them with two decimals, so that a small one is "0.00". Its words are part of receipts, which replays
     have to give again: only pages show them otherwise. `offered` is the stated value, None if it is not known.
     """
-    exact = {"worth": decision.value, "costs": decision.payment, "pays": decision.payment, "offered": offered}
+    exact = {"value": decision.value, "payment": decision.payment, "offered": offered}
 
     def written(found: re.Match[str]) -> str:
-        amount = exact.get(found[1])
-        if amount is None or f"{amount:.2f}" != found[2]:
-            amount = float(found[2])
-        return f"{found[1]} {money(amount)}" if found[1] else money(amount)
+        number = found["number"]
+        amount = next((exact[kind] for kind in exact if found[kind]), None)
+        if amount is None or f"{amount:.2f}" != number:
+            amount = float(number)
+        return found[0].removesuffix(number) + money(amount)
 
     return AMOUNT.sub(written, decision.explanation)

@@ -200,7 +200,7 @@ def test_unknown_names_are_404(market: Market, as_alice: Client) -> None:
 
 
 def test_a_page_says_what_is_missing_without_scripts(market: Market, as_alice: Client) -> None:
-    assert "<noscript><p class=\"note\">Charts, quotes" in as_alice.get(HOME).text
+    assert '<noscript><p class="note">Charts, quotes' in as_alice.get(HOME).text
     assert "<noscript>" not in Client().get("/login/").text
 
 

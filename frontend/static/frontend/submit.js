@@ -29,7 +29,7 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   // Without a session a submission leads to the login page, and then back here. What was typed waits in this tab, and
-  // only for the same user; whoever loads a form next removes it.
+  // only for the same user; the next form that is loaded removes it.
   const typed = [...form.elements].filter((field) => field.name && field.type !== "hidden");
   const owner = form.dataset.user + location.pathname, note = document.getElementById("typed");
 
