@@ -120,7 +120,8 @@ def check_bids(*, cluster: Cluster, owner: User, bodies: Sequence[Json], where: 
 
     `where` is the name of a bid, with a place for its index.
     """
-    _resolve(intake.known_terms(cluster) or intake.read_terms(cluster), owner, bodies, where)
+    # Read anew: after a change of policy, the terms that are known would name other fields.
+    _resolve(intake.read_terms(cluster), owner, bodies, where)
 
 
 def refusal(cluster: Cluster, owner: User) -> str:

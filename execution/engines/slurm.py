@@ -48,9 +48,9 @@ class SlurmEngine(FilesEngine):
         self,
         root: Path,
         *,
-        configuration: Path | None,
-        options: Sequence[str],
-        prefix: str,
+        configuration: Path | None = None,
+        options: Sequence[str] = (),
+        prefix: str = "",
     ) -> None:
         super().__init__(root)
         self.options, self.prefix = tuple(options), prefix

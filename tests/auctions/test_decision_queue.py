@@ -178,6 +178,7 @@ def test_a_batch_ends_with_the_decision_under_way_once_it_has_taken_too_long(
 def test_nothing_of_a_batch_is_written_if_a_row_is_in_another_state(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(decision_queue, "LONGEST_BATCH_S", 60.0)
     bids = [submit(market, alice) for _ in range(3)]
     write = Outcomes.write
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from auctions.engine.policies import change_policy
+from auctions.models import Market
 from studies.split_learning.api.examples import CSV
 from tests.auctions.api.conftest import BASE, operations
 
@@ -47,6 +49,15 @@ def test_a_bid_is_checked_against_its_market(api: APIClient) -> None:
     for query in ("", "?x=1"):
         found = set(wrong_fields(api.post(f"{BASE}/bids/bulk{query}", with_surprise, format="json")))
         assert found == named - {"x"} | {"surprise", *(["x"] if query else [])}
+
+
+def test_a_bid_is_checked_against_the_policy_of_now(api: APIClient, market: Market) -> None:
+    body = {"epochs": 0}
+    before = set(wrong_fields(api.post(f"{BASE}/bids?x=1", body, format="json")))
+    assert ("utility" in before, "weight" in before) == (True, False)
+    change_policy(market, name="weighted_completion", parameters={}, by=None)
+    after = set(wrong_fields(api.post(f"{BASE}/bids?x=1", body, format="json")))
+    assert ("utility" in after, "weight" in after) == (False, True)
 
 
 def test_a_list_names_its_cursor_its_size_and_its_filters(api: APIClient) -> None:
