@@ -120,7 +120,7 @@ def check_bids(*, cluster: Cluster, owner: User, bodies: Sequence[Json], where: 
 
     `where` is the name of a bid, with a place for its index.
     """
-    # Read anew: after a change of policy, the terms that are known would name other fields.
+    # Read again: after a change of policy, the terms that are known would name other fields.
     _resolve(intake.read_terms(cluster), owner, bodies, where)
 
 

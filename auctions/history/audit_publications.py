@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import isclose
 
+from django.db.models import Count
+
 from auctions.history.recorded import keys_without
 from auctions.models import Bid, BidState, Event, EventKind, Market, Publication
 from auctions.readings.publications import LEAST_OWNERS, party_of
@@ -95,14 +97,13 @@ class Publications:
         self._slot: int | None = None
         """Last slot that began by an event; None if these events have none yet."""
         completed = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by()
-        rows_of = completed.values_list("completion_slot", "ended_slot").iterator()
         self._in_time, self._early = Counter[int](), Counter[int]()
-        for planned, ended in rows_of:
-            if ended is not None:
-                self._early[ended] += 1
-            elif planned is not None:
-                self._in_time[planned] += 1
         """Numbers of the completed jobs by the slot at whose start each was complete."""
+        for planned, ended, count in completed.values_list("completion_slot", "ended_slot").annotate(Count("pk")):
+            if ended is not None:
+                self._early[ended] += count
+            elif planned is not None:
+                self._in_time[planned] += count
 
     def to_json(self, gone: Collection[int]) -> Json:
         """Return the sums up to the last event, and its version, as `resume` reads them."""
