@@ -17,13 +17,13 @@ from accounts.api.teams import team_named
 from accounts.models import Scope, Team
 from accounts.rights import rights_of
 from auctions.api.fields import number, string, wall_time
-from auctions.domain.credits import MILLION, MOST_CREDITS, millionths
+from auctions.domain.credits import MILLION, MOST_CREDITS, stated_millionths
 from auctions.engine import budgets
 from auctions.models import BudgetKind, CreditKind
 from auctions.readings import statements
 from auctions.readings.statements import Statement, TransactionFilter
 from cluster import clock
-from scheduling.model.validation import shown
+from scheduling.model.errors import InvalidField
 from web.csv_files import CsvView, csv_file
 from web.fields import Choice, Number, Text
 from web.openapi import CSV, PAGES, READ, WRITE, describe, examples, query
@@ -67,6 +67,10 @@ class BudgetIn(Schema):
     period = Choice(BudgetKind.values, help_text="Period by the calendar in UTC; weeks begin on Mondays.")
     credits = Number(0, MOST_CREDITS, help_text="Credits that are granted when a period begins.")
 
+    def validate_credits(self, given: float) -> int:
+        """Return millionths of a credit."""
+        return _millionths(given, may_be_0=True)
+
 
 class GrantIn(Schema):
     credits = Number(-MOST_CREDITS, MOST_CREDITS, help_text="Credits to grant now; below 0 to take them back.")
@@ -74,10 +78,14 @@ class GrantIn(Schema):
 
     def validate_credits(self, given: float) -> int:
         """Return millionths of a credit."""
-        found = millionths(given)
-        if found == 0:
-            raise ValidationError(f"expected a millionth or more, got {shown(given)}")
-        return found
+        return _millionths(given, may_be_0=False)
+
+
+def _millionths(given: float, *, may_be_0: bool) -> int:
+    try:
+        return stated_millionths(given, may_be_0=may_be_0)
+    except InvalidField as error:
+        raise ValidationError(error.problem) from None
 
 
 class BudgetOut(Answer):
@@ -159,7 +167,7 @@ class OneBudget(ApiView):
         If no bid of the team was decided and nothing was granted in the period under way, the change holds at once.
         """
         body, found = BudgetIn.read(request.data), _operated(request, team)
-        budgets.set_budget(found, period=BudgetKind(body["period"]), amount=millionths(body["credits"]))
+        budgets.set_budget(found, period=BudgetKind(body["period"]), amount=body["credits"])
         return _budget(found)
 
     @describe("Remove a budget", {204: None}, WRITE, operation_id="budgets_remove")

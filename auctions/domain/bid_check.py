@@ -92,6 +92,12 @@ class BidContext:
         stands = {"standing": self.cluster.standing_by_default} if self.posts_prices else {}
         return {"start_after_s": 0, "upload_delay_s": {}, **stands, **DEFAULTS.get(self.policy.objective, {})}
 
+    @cached_property
+    def architectures(self) -> frozenset[Architecture]:
+        """The architectures that the policy runs, and for which the cluster has machines."""
+        found: frozenset[Architecture] = self.policy.architectures
+        return found if self.snapshot.inventory.parameter_servers else found - {Architecture.PS}
+
     @property
     def posts_prices(self) -> bool:
         """Whether the policy rejects bids for posted prices, so that they may stand."""
@@ -274,10 +280,11 @@ class BidIn(Schema):
         if "model" in data and self._bids.profile(data["model"]) is None:
             known = list(ModelProfile.objects.filter(cluster=self._bids.cluster).values_list("name", flat=True))
             wrong["model"] = f"expected a model of this cluster ({any_of(known)}), got {shown(data['model'])}"
-        if architecture is None or architecture not in policy.architectures:
-            expected = any_of(sorted(str(one) for one in policy.architectures))
+        if architecture is None:
+            expected = any_of(sorted(str(one) for one in self._bids.architectures))
             stated = shown(data.get("architecture", Architecture.PS.value))
-            wrong["architecture"] = f"expected {expected}, got {stated} (the policy is {policy.title})"
+            lacks = "" if self._bids.snapshot.inventory.parameter_servers else "; the cluster has no parameter servers"
+            wrong["architecture"] = f"expected {expected}, got {stated} (the policy is {policy.title}{lacks})"
         for key in self._not_for(data):
             if key in data and architecture is not None:
                 wrong[key] = f"not for a job of architecture {architecture}; leave it out"
@@ -313,14 +320,15 @@ class BidIn(Schema):
         return [key for key in (*always, *stands) if key not in other]
 
     def _not_for(self, data: dict[str, Any]) -> tuple[str, ...]:
-        """Return the keys that are not for this architecture; of an unknown one, those that not all of them have."""
+        """Return the keys that are not for this architecture; of a wrong one, those that not all of them have."""
         architecture = self._architecture(data)
         return tuple(key for one, keys in NOT_FOR.items() for key in keys if architecture in (None, one))
 
     def _architecture(self, data: dict[str, Any]) -> Architecture | None:
-        """Return the architecture of a body; None if it states something else."""
+        """Return the architecture of a body; None if this market runs no jobs of what it states."""
         stated = data.get("architecture", Architecture.PS.value)
-        return ARCHITECTURES.get(stated) if isinstance(stated, str) else None
+        found = ARCHITECTURES.get(stated) if isinstance(stated, str) else None
+        return found if found in self._bids.architectures else None
 
     @property
     def _bids(self) -> BidContext:

@@ -9,6 +9,8 @@ from django.conf import settings
 
 from auctions.models import BudgetKind
 from scheduling.model.decision import Decision, Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 MILLION: Final = 1_000_000
 MOST_CREDITS: Final = 1_000_000_000
@@ -26,6 +28,22 @@ def millionths(credits: float) -> int:
     2500000
     """
     return round(credits * MILLION)
+
+
+def stated_millionths(credits: float, *, may_be_0: bool) -> int:
+    """Return a stated amount in whole millionths; raises InvalidField if it counts as 0 where that is wrong.
+
+    Examples
+    --------
+    >>> from auctions.domain.credits import stated_millionths
+    >>> stated_millionths(0.0, may_be_0=True)
+    0
+    """
+    found = millionths(credits)
+    if found == 0 and not (may_be_0 and credits == 0):
+        zero = "0, or " if may_be_0 else ""
+        raise InvalidField("credits", f"expected {zero}a millionth or more, got {shown(credits)}")
+    return found
 
 
 def in_words(amount: int) -> str:

@@ -12,7 +12,7 @@ from auctions.domain.bid_check import LARGEST_LABEL, LEAST_WEIGHT, VALUE_KEYS
 from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.standing_rule import longest_stand
 from auctions.domain.utilities import UTILITIES
-from cluster.models import Cluster, ModelProfile
+from cluster.models import Cluster, MachineRole, MachineType, ModelProfile
 from execution.programs import open_names
 from frontend.forms.base import ArgumentsField, GoesWith, PageForm
 from scheduling.model.errors import InvalidField, OutOfRange
@@ -181,6 +181,12 @@ class BidForm(PageForm):
             del self.fields[name]
         if len(policy.architectures) == 1:
             del self.fields["architecture"], self.fields["reduce_step_s"]
+        elif not MachineType.objects.filter(cluster=cluster, role=MachineRole.PS).exists():
+            self.fields["architecture"] = forms.ChoiceField(
+                choices=[("ring", "Ring-AllReduce")],
+                label="Gradient exchange",
+                help_text="This cluster has no parameter servers.",
+            )
         if policy.objective is Objective.COMPLETION:
             self.fields[
                 "weight"

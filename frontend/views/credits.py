@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from accounts.models import Team
 from accounts.rights import rights_of
 from accounts.teams import visible_teams
-from auctions.domain.credits import MILLION, millionths
+from auctions.domain.credits import MILLION, stated_millionths
 from auctions.engine import budgets
 from auctions.models import BudgetKind, CreditKind, CreditTransaction
 from auctions.readings import statements
@@ -21,7 +21,6 @@ from frontend.forms.credits import BudgetForm, GrantForm
 from frontend.presenters import credits
 from frontend.presenters.listing import listing
 from frontend.views.responses import say_done
-from scheduling.model.errors import InvalidField
 from web.csv_files import csv_file
 
 
@@ -69,7 +68,8 @@ def set_budget(request: HttpRequest, team: str) -> HttpResponse:
 
     def act() -> bool:
         given = form.cleaned_data
-        budgets.set_budget(found, period=BudgetKind(given["period"]), amount=millionths(given["credits"]))
+        amount = stated_millionths(given["credits"], may_be_0=True)
+        budgets.set_budget(found, period=BudgetKind(given["period"]), amount=amount)
         return True
 
     if not form.store(act):
@@ -83,9 +83,7 @@ def grant(request: HttpRequest, team: str) -> HttpResponse:
     found, form = _operated(request, team), GrantForm(request.POST)
 
     def act() -> bool:
-        amount = millionths(form.cleaned_data["credits"])
-        if amount == 0:
-            raise InvalidField("credits", "expected a millionth or more, got 0")
+        amount = stated_millionths(form.cleaned_data["credits"], may_be_0=False)
         budgets.grant(found, amount, by=viewer_of(request), note=form.cleaned_data["note"])
         return True
 

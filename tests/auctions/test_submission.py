@@ -12,6 +12,7 @@ from auctions.engine.markets import open_market, set_open
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import quote, submit_bid, submit_bids
 from auctions.models import Bid, BidState, Event, Market
+from cluster.models import MachineRole, MachineType
 from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import body, make_cluster, make_user, set_time, submit
 
@@ -267,3 +268,16 @@ def test_an_offer_outlives_a_change_of_policy(line: Market, alice: User) -> None
     with pytest.raises(InvalidField, match="takes a utility"):
         submit_bid(cluster=line.cluster, owner=alice, body=weighted())
     assert submit_bid(cluster=line.cluster, owner=alice, body=body()).created
+
+
+def test_a_cluster_without_parameter_servers_takes_rings_alone(alice: User) -> None:
+    cluster = make_cluster()
+    MachineType.objects.filter(cluster=cluster, role=MachineRole.PS).delete()
+    market = open_market(cluster, policy="completions", parameters={})
+    with pytest.raises(InvalidField) as error:
+        submit(market, alice)
+    [wrong] = error.value.all_wrong
+    assert wrong.field == "architecture"
+    assert wrong.problem.startswith("expected ring, got 'ps' (")
+    assert wrong.problem.endswith("; the cluster has no parameter servers)")
+    assert submit(market, alice, architecture="ring").sequence == 1

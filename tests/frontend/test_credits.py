@@ -170,6 +170,7 @@ def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(b
     sent: list[tuple[str, dict[str, Any], int]] = [
         ("budget/", {"budget-period": "month", "budget-credits": "12.5"}, 302),
         ("budget/", {"budget-period": "decade", "budget-credits": "-1"}, 422),
+        ("budget/", {"budget-period": "month", "budget-credits": "0.0000001"}, 422),
         ("grant/", {"grant-credits": "2", "grant-note": "a deadline"}, 302),
         ("grant/", {"grant-credits": "-0.000001"}, 302),
         ("grant/", {"grant-credits": "0.000001"}, 302),
@@ -230,6 +231,7 @@ def test_wrong_bodies_name_the_field_and_change_nothing(
         ({"period": "day", "credits": -1}, ["period", "credits"]),
         ({"period": "week"}, ["credits"]),
         ({"period": "week", "credits": 1e10}, ["credits"]),
+        ({"period": "decade", "credits": 1e-7}, ["period", "credits"]),
     ):
         answer = api.put(REST, body, format="json")
         assert (answer.status_code, [row["field"] for row in answer.json()["errors"]]) == (400, fields)

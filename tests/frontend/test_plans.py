@@ -12,6 +12,7 @@ from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
 from auctions.readings.types import Machines
+from cluster.models import MachineRole, MachineType
 from frontend.figures import machines
 from frontend.presenters import plans
 from frontend.presenters.states import LOOKS, PAUSED, PLAN, WAITS, look_of
@@ -119,6 +120,12 @@ def test_the_form_asks_what_the_policy_wants(planned: Market, market_of_dps: Mar
     other = as_alice.get("/markets/other/submit/").context["form"].fields
     assert {"value", "form", "points"} <= set(other)
     assert not {"weight", "architecture", "reduce_step_s"} & set(other)
+
+
+def test_without_parameter_servers_the_form_offers_rings_alone(planned: Market, as_alice: Client) -> None:
+    MachineType.objects.filter(cluster=planned.cluster, role=MachineRole.PS).delete()
+    field = as_alice.get(f"{HOME}submit/").context["form"].fields["architecture"]
+    assert field.choices == [("ring", "Ring-AllReduce")]
 
 
 @pytest.fixture

@@ -37,5 +37,6 @@ class Command(BaseCommand):
             part.rename(target)
         except (sqlite3.Error, OSError) as error:
             part.unlink(missing_ok=True)
-            raise CommandError(f"file: expected one that can be written, got {target}: {error}.") from error
+            source = connection.settings_dict["NAME"]
+            raise CommandError(f"expected a copy of {source} at {target}, got an error: {error}.") from error
         self.stdout.write(f"{target}: {target.stat().st_size:,} bytes")
