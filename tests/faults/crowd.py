@@ -219,7 +219,7 @@ def _script() -> str:
     alice = User.objects.create(username="alice")
     for i in range(120):
         set_time(market, 40.0 * i)
-        value = (1e-9, 1e12, 0.1 + 0.2, 7.0, 1 / 3)[i % 5] if i % 4 else 100.0 + i
+        value = (1e-6, 1e12, 0.1 + 0.2, 7.0, 1 / 3)[i % 5] if i % 4 else 100.0 + i
         utility = ({"form": "linear", "zero_at_s": 1e-6 if i % 3 else 2000}, {"form": "sigmoid"}, {"form": "constant"})
         extra = {"steepness_per_s": 0.01, "midpoint_s": 700} if i % 3 == 1 else {}
         bid = submit(market, alice, epochs=1 + i % 9, utility={**utility[i % 3], **extra, "value": value})
