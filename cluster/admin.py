@@ -79,9 +79,9 @@ class ClusterAdmin(GuardedAdmin):
     ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """A clock is started, stopped and sped up by the actions of the list, so that time never jumps."""
+        """The name stays: addresses, files of jobs and recorded changes have it. Actions of the list set clocks."""
         shown = ["parts", "clock_running", "reading"]
-        return shown if obj is None else [*shown, "clock_speed"]
+        return shown if obj is None else [*shown, "name", "clock_speed"]
 
     def get_urls(self) -> list[URLPattern]:
         """Add the import page."""
@@ -211,6 +211,11 @@ class MachineTypeAdmin(PositionedAdmin):
     list_filter = ["cluster", "role"]
     search_fields = ["name"]
     inlines = [DemandInline]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """A type keeps its role: workers that jobs hold would become parameter servers."""
+        fixed = super().get_readonly_fields(request, obj)
+        return fixed if obj is None else [*fixed, "role"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MachineType]:
         """Read demands in one query for a whole page."""

@@ -83,8 +83,9 @@ def _time_line_problems(cluster: Cluster, before: Cluster | None) -> list[str]:
         return []
     if not any(history(cluster) for history in _histories):
         return []
-    what = "epoch" if before.epoch != cluster.epoch else "kind of clock"
-    return [f"The {what} cannot change: recorded bids and schedules count in slots of this time line."]
+    changed = {"epoch": before.epoch != cluster.epoch, "kind of clock": before.clock_kind != cluster.clock_kind}
+    because = "recorded bids and schedules count in slots of this time line"
+    return [f"The {what} cannot change: {because}." for what, is_other in changed.items() if is_other]
 
 
 def _size_problems(cluster: Cluster, inventory: Inventory) -> list[str]:

@@ -171,6 +171,29 @@ def test_the_time_line_is_fixed_once_something_is_recorded(
     assert operator.post(url("cluster", "change", lab.pk), cluster_form(lab, **changes)).status_code == 302
 
 
+def test_all_of_a_time_line_that_cannot_change_is_named(operator: Client, lab: Cluster, room: Room) -> None:
+    room.history = True
+    changes = {"epoch_1": "01:00:00", "clock_kind": "real"}
+    page = operator.post(url("cluster", "change", lab.pk), cluster_form(lab, **changes)).content.decode()
+    assert "The epoch cannot change" in page
+    assert "The kind of clock cannot change" in page
+
+
+def test_a_cluster_keeps_its_name_and_a_machine_type_its_role(operator: Client, lab: Cluster) -> None:
+    body = cluster_form(lab, name="other", title="Other title")
+    assert operator.post(url("cluster", "change", lab.pk), body).status_code == 302
+    lab.refresh_from_db()
+    assert (lab.name, lab.title) == ("lab", "Other title")
+    kind = lab.machine_types.filter(role="worker")[0]
+    demands = [{"id": d.pk, "machine_type": kind.pk, "resource": d.resource_id, "amount": d.amount}
+               for d in kind.demands.all()]  # fmt: skip
+    form = {"role": "ps", "name": "renamed", "bandwidth_mbps": 10, "position": 0}
+    form |= rows("demands", demands, initial=len(demands))
+    assert operator.post(url("machinetype", "change", kind.pk), form).status_code == 302
+    kind.refresh_from_db()
+    assert (kind.role, kind.name) == ("worker", "renamed")
+
+
 def test_a_refused_deletion_is_said_and_deletes_nothing(operator: Client, lab: Cluster, room: Room) -> None:
     room.problems = ["Server edge-001 holds machines."]
     server = lab.servers.all()[0]
