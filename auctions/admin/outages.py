@@ -1,5 +1,7 @@
 """Outages in the admin: operators take servers out of service and return them."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
@@ -42,6 +44,15 @@ class OutageForm(forms.Form):
     )
     reason = forms.CharField(max_length=200, required=False, label="Reason")
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse slots of a loss, which is from the next slot on: jobs would lose the server at once."""
+        data = super().clean() or {}
+        if data.get("kind") == OutageKind.LOST:
+            for name in ("from_slot", "deadline_slot"):
+                if data.get(name) is not None:
+                    self.add_error(name, "Expected nothing: a lost server is lost from the next slot on.")
+        return data
+
     def report(self, by: User | None) -> bool:
         """Record the outage; if it is refused, return False and show an error at the field."""
         data = self.cleaned_data
@@ -55,7 +66,8 @@ class OutageForm(forms.Form):
         except (WrongState, NotReady) as error:
             self.add_error("server", str(error))
         except InvalidField as error:
-            self.add_error(error.field, error.problem)
+            for one in error.all_wrong:
+                self.add_error(one.field, one.problem)
         return self.is_valid()
 
 

@@ -16,7 +16,7 @@ from auctions.state.market_snapshot import market_snapshot
 from cluster.database.prepared import Prepared
 from frontend.access import viewer_of
 from frontend.figures.base import Drawing, Table
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, in_words
 from web.csv_files import csv_file
 from web.errors import ServiceError
 from web.problems import too_many
@@ -95,7 +95,7 @@ def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:
 
 def say_refused(request: HttpRequest, error: Exception) -> None:
     """Show on the next page why something was refused."""
-    messages.error(request, str(error))
+    messages.error(request, in_words(error))
 
 
 def too_often(request: HttpRequest, what: str) -> HttpResponse | None:

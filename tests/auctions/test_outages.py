@@ -366,6 +366,11 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     assert "Take a server out of service" in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
     refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "reason": ""}).content.decode()
     assert "expected a slot from" in refused
+    twice = {"server": edge.pk, "kind": "drain", "from_slot": "-4", "deadline_slot": "10000000", "reason": ""}
+    assert set(client.post(say, twice).context["form"].errors) == {"from_slot", "deadline_slot"}
+    later = {**twice, "kind": "lost", "from_slot": "5"}
+    assert set(client.post(say, later).context["form"].errors) == {"from_slot", "deadline_slot"}
+    assert not Outage.objects.exists(), "a server is lost at once, and so not in a later slot"
     page = client.post(say, {"server": edge.pk, "kind": "lost", "reason": "it burns"}, follow=True).content.decode()
     assert "is out of service, or takes no new work." in page
     events = client.get(reverse("admin:auctions_event_changelist")).content.decode()
