@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from django.db import transaction
 
+from cluster import clock
 from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.model.errors import InvalidField
@@ -19,6 +20,7 @@ from scheduling.model.inventory import Inventory
 Check = Callable[[Cluster, Inventory], list[str]]
 Listener = Callable[[Cluster], None]
 History = Callable[[Cluster], bool]
+Begun = Callable[[Cluster], int | None]
 
 LARGEST_LEDGER: Final = 30_000_000
 """Slots x servers x resources: a ledger and its prices must fit in the memory of every process that decides."""
@@ -26,6 +28,7 @@ LARGEST_LEDGER: Final = 30_000_000
 _checks: Final[list[Check]] = []
 _listeners: Final[list[Listener]] = []
 _histories: Final[list[History]] = []
+_begun: Final[list[Begun]] = []
 
 
 class ChangeRefused(Exception):
@@ -47,6 +50,12 @@ def register_history(history: History) -> None:
     """Register a function that says whether records depend on a cluster's time line, which is then fixed."""
     if history not in _histories:
         _histories.append(history)
+
+
+def register_begun(begun: Begun) -> None:
+    """Register a function that returns the last slot that began for what runs on a cluster; None if nothing runs."""
+    if begun not in _begun:
+        _begun.append(begun)
 
 
 @contextmanager
@@ -79,13 +88,26 @@ def consult(cluster: Cluster, *, before: Cluster | None) -> None:
 
 
 def _time_line_problems(cluster: Cluster, before: Cluster | None) -> list[str]:
-    if before is None or (before.epoch, before.clock_kind) == (cluster.epoch, cluster.clock_kind):
+    if before is None:
         return []
-    if not any(history(cluster) for history in _histories):
+    changed = {
+        "epoch": before.epoch != cluster.epoch,
+        "kind of clock": before.clock_kind != cluster.clock_kind,
+        "slot length": before.slot_seconds != cluster.slot_seconds,
+    }
+    if not any(changed.values()):
         return []
-    changed = {"epoch": before.epoch != cluster.epoch, "kind of clock": before.clock_kind != cluster.clock_kind}
-    because = "recorded bids and schedules count in slots of this time line"
-    return [f"The {what} cannot change: {because}." for what, is_other in changed.items() if is_other]
+    if any(history(cluster) for history in _histories):
+        because = "recorded bids and schedules count in slots of this time line"
+        # The room above names the slot length.
+        return [f"The {what} cannot change: {because}." for what in ("epoch", "kind of clock") if changed[what]]
+    now = clock.read(cluster).slot
+    return [
+        f"The market has begun slot {slot}, and slots do not begin again: expected a time line that is in this slot or"
+        f" a later one, got one in slot {now}."
+        for slot in (begun(cluster) for begun in _begun)
+        if slot is not None and now < slot
+    ]
 
 
 def _size_problems(cluster: Cluster, inventory: Inventory) -> list[str]:

@@ -96,6 +96,11 @@ def has_bids(cluster: Cluster) -> bool:
     return Bid.objects.filter(market__cluster=cluster).exists()
 
 
+def slot_begun(cluster: Cluster) -> int | None:
+    """Return the last slot that began in the cluster's market; None without a market."""
+    return Market.objects.filter(cluster=cluster).values_list("slot", flat=True).first()
+
+
 def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
     """Return a message for each promise of the market that a changed cluster would break; empty if there is none."""
     market = Market.objects.filter(cluster=cluster).first()

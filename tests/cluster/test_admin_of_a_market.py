@@ -1,5 +1,7 @@
 """The admin under a real market: what it has promised cannot be taken away."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -7,8 +9,8 @@ from django.urls import reverse
 
 from auctions.engine.decision_queue import process_pending
 from auctions.models import Event, EventKind
-from cluster.models import Capacity, Server
-from tests.auctions.worlds import make_market, make_user, submit
+from cluster.models import Capacity, Cluster, Server
+from tests.auctions.worlds import make_cluster, make_market, make_user, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,28 +52,44 @@ def test_capacity_below_what_is_committed_is_refused_and_more_is_recorded(admin:
     assert Event.objects.filter(kind=EventKind.INVENTORY).count() == 1
 
 
+def time_line(cluster: Cluster, **changes: object) -> dict[str, object]:
+    return {
+        "title": cluster.title,
+        "note": "",
+        "epoch_0": str(cluster.epoch.date()),
+        "epoch_1": str(cluster.epoch.time()),
+        "slot_seconds": cluster.slot_seconds,
+        "horizon_slots": cluster.horizon_slots,
+        "clock_kind": cluster.clock_kind,
+        "resources-TOTAL_FORMS": 0,
+        "resources-INITIAL_FORMS": 0,
+        **changes,
+    }
+
+
 def test_a_time_line_with_bids_stays(admin: Client) -> None:
     market = make_market()
     submit(market, make_user())
     cluster = market.cluster
-    answer = admin.post(
-        reverse("admin:cluster_cluster_change", args=[cluster.pk]),
-        {
-            "name": cluster.name,
-            "title": cluster.title,
-            "note": "",
-            "epoch_0": "2020-01-01",
-            "epoch_1": "00:00:00",
-            "slot_seconds": 50,
-            "horizon_slots": cluster.horizon_slots,
-            "clock_kind": cluster.clock_kind,
-            "resources-TOTAL_FORMS": 0,
-            "resources-INITIAL_FORMS": 0,
-        },
-    )
-    page = answer.content.decode()
+    changed = time_line(cluster, epoch_0="2020-01-01", epoch_1="00:00:00", slot_seconds=50)
+    page = admin.post(reverse("admin:cluster_cluster_change", args=[cluster.pk]), changed).content.decode()
     assert "The epoch cannot change" in page
     assert "The slot length cannot change" in page
     before = cluster.epoch
     cluster.refresh_from_db()
     assert (cluster.epoch, cluster.slot_seconds) == (before, 100)
+
+
+@pytest.mark.parametrize("change", [{"slot_seconds": 1000}, {"epoch_0": "2150-01-01"}, {"clock_kind": "virtual"}])
+def test_a_market_without_bids_gets_no_time_line_in_an_earlier_slot(admin: Client, change: dict[str, object]) -> None:
+    cluster = make_cluster()
+    Cluster.objects.filter(pk=cluster.pk).update(clock_kind="real", epoch=cluster.epoch - timedelta(days=1))
+    cluster.refresh_from_db()
+    market = make_market(cluster)
+    assert market.slot > 0
+    page = reverse("admin:cluster_cluster_change", args=[cluster.pk])
+    refused = admin.post(page, time_line(cluster, **change))
+    assert f"The market has begun slot {market.slot}" in refused.content.decode()
+    assert admin.post(page, time_line(cluster, slot_seconds=50)).status_code == 302
+    cluster.refresh_from_db()
+    assert (cluster.slot_seconds, cluster.clock_kind) == (50, "real")
