@@ -69,9 +69,8 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
     except Enough:
         return Preview(requested, None, f"The comparison was not computed within {seconds:g} s.")
     except InvalidField as error:
-        return Preview(
-            requested, None, f"The market could not have decided its last bids by {policy.name}: {error.problem}."
-        )
+        why = "; ".join(one.problem for one in error.all_wrong)
+        return Preview(requested, None, f"The market could not have decided its last bids by {policy.name}: {why}.")
     except (SchedulingError, ValueError) as error:
         return Preview(requested, None, f"The comparison cannot be computed: {error}.")
 

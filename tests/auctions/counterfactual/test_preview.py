@@ -13,8 +13,9 @@ from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Market, PolicyVersion
+from cluster.models import Demand, MachineType, Resource
 from scheduling.registry import make_policy
-from tests.auctions.worlds import PRICED, make_cluster, make_operator, make_user, submit
+from tests.auctions.worlds import PRICED, make_cluster, make_market, make_operator, make_user, submit
 
 FIFO = make_policy("fifo", {})
 
@@ -59,6 +60,18 @@ def test_it_says_so_when_the_policy_could_not_have_been_chosen(busy: Market) -> 
     seen = preview(busy, make_policy("oasis", {}))
     assert seen.comparison is None
     assert "could not have decided its last bids by oasis: " in seen.words
+
+
+def test_it_names_all_that_does_not_suit_the_policy(alice: User) -> None:
+    cluster = make_cluster()
+    shared = Resource.objects.get(cluster=cluster, name="gpu")  # with the workers, beside their servers
+    Demand.objects.create(machine_type=MachineType.objects.get(role="ps"), resource=shared, amount=1)
+    market = make_market(cluster)
+    submit(market, alice)
+    decision_queue.process_pending(market.pk)
+    seen = preview(market, make_policy("oasis", {}))
+    assert "with their own resources" in seen.words
+    assert "on their own servers" in seen.words
 
 
 def test_it_says_so_when_nothing_was_decided(market: Market) -> None:
