@@ -185,8 +185,10 @@ def test_a_cluster_keeps_its_name_and_a_machine_type_its_role(operator: Client, 
     lab.refresh_from_db()
     assert (lab.name, lab.title) == ("lab", "Other title")
     kind = lab.machine_types.filter(role="worker")[0]
-    demands = [{"id": d.pk, "machine_type": kind.pk, "resource": d.resource_id, "amount": d.amount}
-               for d in kind.demands.all()]  # fmt: skip
+    demands = [
+        {"id": one.pk, "machine_type": kind.pk, "resource": one.resource_id, "amount": one.amount}
+        for one in kind.demands.all()
+    ]
     form = {"role": "ps", "name": "renamed", "bandwidth_mbps": 10, "position": 0}
     form |= rows("demands", demands, initial=len(demands))
     assert operator.post(url("machinetype", "change", kind.pk), form).status_code == 302
