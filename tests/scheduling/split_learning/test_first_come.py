@@ -13,6 +13,7 @@ from scheduling.split_learning.check import violations
 from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
+from scheduling.split_learning.noise import under_noise
 from scheduling.split_learning.plan import Pieces, Plan
 from scheduling.split_learning.random_fcfs import at_random, random_fcfs
 from tests.scheduling.split_learning.twins.greedy_literal import balanced_literal, fcfs_by_slots, overbooked
@@ -75,6 +76,14 @@ def test_its_keys_alone_are_enough_for_a_helper() -> None:
                 (row[j][0][0], kind, j) for kind, row in enumerate((plan.forward, plan.backward)) for j in mine
             )
             assert keyed(plan, i) == [(kind, j) for _, kind, j in started]
+
+
+def test_without_noise_its_keys_give_what_was_planned_where_switching_costs() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        instance = draw(rng, clients=int(rng.integers(1, 8)), helpers=2, switch=int(rng.integers(1, 4)))
+        quiet = under_noise(first_come(instance, rng.integers(0, 2, len(instance.clients))), 0.0, rng)
+        assert quiet.priorities == quiet.first_come == quiet.planned
 
 
 def test_passes_of_no_slots_wait_for_nobody() -> None:
