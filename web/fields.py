@@ -182,7 +182,7 @@ class Rows(serializers.ListField):
 
 
 class Quantity(serializers.Field):  # type: ignore[type-arg]
-    """A number from `low` to `high`, or the same as a decimal string; `exact` reads it as a fraction."""
+    """A number from `low` to `high`, or the same as a decimal string; `exact` reads it as a fraction, as written."""
 
     default_error_messages = MESSAGES
 
@@ -196,7 +196,7 @@ class Quantity(serializers.Field):  # type: ignore[type-arg]
     def to_internal_value(self, data: Any) -> float | Fraction:
         """The number; raises ValidationError for anything else."""
         if self.exact:
-            return _checked(lambda: check_fraction("", data, low=int(self.low), high=self.high))
+            return _checked(lambda: check_fraction("", data, low=int(self.low), high=self.high, as_written=True))
         return _checked(lambda: check_number("", data, low=self.low, high=self.high))
 
     def to_representation(self, value: Any) -> Any:

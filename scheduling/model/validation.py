@@ -108,8 +108,13 @@ def _out_of_range(field: str, value: object, low: float, high: float, *, above: 
     return OutOfRange(field, problem, limit=high if above else low, above=above)
 
 
-def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> Fraction:
-    """Check an exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits."""
+def check_fraction(
+    field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER, as_written: bool = False
+) -> Fraction:
+    """Check an exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits.
+
+    A double counts with its exact value, or `as_written`: 0.1 is a tenth then, and its double is a little more.
+    """
     exact: Fraction
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction, str)):
         raise InvalidField(field, f"expected a number, got {shown(value)}")
@@ -118,7 +123,7 @@ def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGE
             raise ValueError("too long")
         if isinstance(value, str) and (not value.isascii() or "_" in value):
             raise ValueError("other digits, or underscores")
-        exact = Fraction(value)
+        exact = Fraction(repr(value) if as_written and isinstance(value, float) else value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InvalidField(field, f"expected a finite number, got {shown(value)}") from None
     if not low <= exact <= high:

@@ -151,7 +151,7 @@ def _switch(rows: list[Json], who: tuple[str, ...]) -> Ints:
 
 def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints:
     """Bytes."""
-    check = partial(check_fraction, high=LARGEST_GB)
+    check = partial(check_fraction, high=LARGEST_GB, as_written=True)
     found = check_each(partial(_check_of, who[n], check, f"{name}[{n}].{key}", row[key]) for n, row in enumerate(rows))
     whole = ceil if key == "demand_gb" else floor
     return np.array([whole(amount * GIGABYTE) for amount in found], dtype=np.int64)

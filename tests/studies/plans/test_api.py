@@ -138,6 +138,18 @@ def test_all_names_that_are_no_lines_are_named(api: APIClient) -> None:
     assert list(refused(api.post(URL, body, format="json"))) == ["instance.helpers[0].name", "instance.clients[1].name"]
 
 
+def test_memory_counts_as_it_is_written(api: APIClient) -> None:
+    """The double of 0.1 is a little more than a tenth: three of them would not fit 0.3."""
+    body = tiny()
+    body["instance"]["helpers"] = [{"memory_gb": 0.3}, {"memory_gb": 0.0}]
+    body["instance"]["clients"] = [{"demand_gb": 0.1}] * 3
+    answer = api.post(URL, body, format="json")
+    assert answer.status_code == 202, answer.json()
+    stored = answer.json()["instance"]
+    assert [row["memory_gb"] for row in stored["helpers"]] == ["0.3", "0"]
+    assert [row["demand_gb"] for row in stored["clients"]] == ["0.1"] * 3
+
+
 def test_an_instance_or_a_scenario_is_needed_and_not_both(api: APIClient) -> None:
     scenario = PLANS["Measured devices, drawn from a seed"]["scenario"]
     assert set(refused(api.post(URL, {"method": "exact"}, format="json"))) == {"instance"}

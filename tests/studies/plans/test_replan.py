@@ -141,6 +141,13 @@ def test_factors_are_of_own_times_and_rounded_up() -> None:
     assert slow.backward.tolist() == [[6, 6, 7], [9, 9, 12]]
 
 
+@pytest.mark.parametrize("factor", [1.1, "1.1"])
+def test_factors_count_as_they_are_written(factor: float | str) -> None:
+    ten = changed_by(INSTANCE, {"times": [{"client": "camera", "release": 10, "gap": 10, "tail": 10}]})
+    slow = changed_by(ten, {"slower": {"camera": factor}})
+    assert [getattr(slow, name)[:, 1].tolist() for name in ("release", "gap", "tail")] == [[11, 11]] * 3
+
+
 def test_times_are_set_and_clients_join_with_their_own() -> None:
     there = {"client": "phone", "helper": "vm", "tail": 9}
     everywhere = {"client": "camera", "gap": 7}
