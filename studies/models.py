@@ -77,15 +77,22 @@ class Plan(BackgroundJob, Requestable):
 
     @property
     def gap(self) -> float | None:
-        """Largest excess of the makespan over the optimum, relative to the bound; None while one is not known."""
-        if self.makespan is None or self.lower_bound is None:
-            return None
-        return self.makespan / max(1, self.lower_bound) - 1
+        """Largest excess of the makespan over the optimum, relative to the bound; None if one is unknown or 0."""
+        return share_above(self.makespan, self.lower_bound)
 
     @property
     def optimal(self) -> bool:
         """Whether no plan is better, which is proven."""
         return self.makespan is not None and self.makespan == self.lower_bound
+
+
+def share_above(makespan: float | None, bound: int | None) -> float | None:
+    """Return makespan / bound - 1, which is 0 where both are 0; None if one is unknown, or only the bound is 0."""
+    if makespan is None or bound is None:
+        return None
+    if makespan == bound:
+        return 0.0
+    return makespan / bound - 1 if bound else None
 
 
 LONGEST_SLOT_S: Final = 10.0

@@ -8,7 +8,7 @@ from typing import Final
 from frontend.figures import plan_gantt, plan_noise
 from frontend.figures.base import Drawing
 from scheduling.model.errors import InvalidField
-from studies.models import Plan
+from studies.models import Plan, share_above
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.noise import KINDS, SPREAD, Draws, Noise, noise_of
 from studies.split_learning.plans.readings import NothingYet
@@ -47,7 +47,7 @@ class HelperNoise:
     name: str
     mean: float
     worst: int
-    above: float
+    above: float | None
     """The mean above what was planned, a share of it; negative if it is below."""
 
 
@@ -81,9 +81,9 @@ def noise_rows(found: Noise | None) -> list[HelperNoise]:
     if found is None:
         return []
     spans = {kind: found.makespans(kind) for kind in KINDS}
-    planned = max(1, found.planned)
     return [
-        HelperNoise(plan_noise.NAMES[kind], row.mean, row.worst, row.mean / planned - 1) for kind, row in spans.items()
+        HelperNoise(plan_noise.NAMES[kind], row.mean, row.worst, share_above(row.mean, found.planned))
+        for kind, row in spans.items()
     ]
 
 

@@ -1,11 +1,12 @@
 """Comparisons of a plan: other methods, more helpers (Fig. 8), other slots (Fig. 6)."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from studies.background.models import JobState
-from studies.models import ComparisonKind, Plan
+from studies.models import ComparisonKind, Plan, share_above
 from studies.split_learning.plans.readings import LARGE
 
 
@@ -63,12 +64,16 @@ def compared(plan: Plan, others: Sequence[Plan]) -> list[Compared]:
     if not others:
         return []
     plans = [plan, *others]
-    bound = max((one.lower_bound or 0 for one in plans), default=0)
-    before = [None, *(a.makespan - b.makespan if a.makespan and b.makespan else None for a, b in pairwise(plans))]
+    bound = max((one.lower_bound for one in plans if one.lower_bound is not None), default=None)
+    before = [None, *itertools.starmap(_saved, pairwise(plans))]
     return [
-        Compared(one, one.makespan / bound - 1 if one.makespan and bound else None, saved_slots)
+        Compared(one, share_above(one.makespan, bound), saved_slots)
         for one, saved_slots in zip(plans, before, strict=True)
     ]
+
+
+def _saved(before: Plan, plan: Plan) -> int | None:
+    return None if before.makespan is None or plan.makespan is None else before.makespan - plan.makespan
 
 
 def lengths_of(plan: Plan) -> list[Length]:

@@ -9,11 +9,14 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from cluster.models import Capacity, Resource
+from frontend.presenters.plan_charts import noise_rows
 from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.instance import TIMES
 from studies.background.models import JobState
-from studies.models import ComparisonKind, Plan
+from studies.models import ComparisonKind, Plan, share_above
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.split_learning.changes import best_helper, one_more_helper
+from studies.split_learning.plans.noise import Draws, noise_of
 from studies.split_learning.plans.submission import compare_methods, submit_extra_helper
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, submitted, tiny
@@ -148,6 +151,29 @@ def test_memory_counts_as_it_is_written(api: APIClient) -> None:
     stored = answer.json()["instance"]
     assert [row["memory_gb"] for row in stored["helpers"]] == ["0.3", "0"]
     assert [row["demand_gb"] for row in stored["clients"]] == ["0.1"] * 3
+
+
+def test_a_batch_of_no_slots_is_no_gap(api: APIClient, alice: User) -> None:
+    body = tiny(method="random")
+    for name in TIMES:
+        body["instance"][name] = [[0] * 3] * 2
+    first = api.post(URL, body, format="json").json()["id"]
+    compare_methods(alice, Plan.objects.get(pk=first))
+    while compute_here():
+        pass
+    answer = api.get(f"{URL}/{first}").json()
+    assert (answer["makespan"], answer["lower_bound"], answer["gap"], answer["optimal"]) == (0, 0, 0, True)
+    found = api.get(f"{URL}/{first}/comparisons").json()["methods"]
+    assert {row["above_bound"] for row in found} == {0}
+    assert [row["saved_slots"] for row in found] == [None, *[0] * (len(found) - 1)]
+    assert {row.above for row in noise_rows(noise_of(Plan.objects.get(pk=first), Draws(0.2, 2)))} == {0}
+
+
+@pytest.mark.parametrize(
+    ("makespan", "bound", "share"), [(None, 1, None), (1, None, None), (0, 0, 0.0), (3, 0, None), (3, 2, 0.5)]
+)
+def test_nothing_is_above_a_bound_of_nothing(makespan: int | None, bound: int | None, share: float | None) -> None:
+    assert share_above(makespan, bound) == share
 
 
 def test_an_instance_or_a_scenario_is_needed_and_not_both(api: APIClient) -> None:
