@@ -58,7 +58,7 @@ def under_noise(plan: Plan, spread: float, rng: np.random.Generator) -> Noisy:
     actual = disturbed(plan.instance, spread, rng)
     flat = actual.uninterrupted()
     kept = _by_keys(plan, flat)
-    # A plan that is more than its keys was made by `charged`, and then its helpers are told what that finds.
+    # A plan that is not what its keys give was made by `charged`: so is its order for the drawn times.
     followed = (replace(kept, instance=actual) if _is_its_keys(plan) else charged(kept, actual)).makespan
     again = charged(best_orders(flat, plan.assignment, NODES), actual).makespan
     return Noisy(
