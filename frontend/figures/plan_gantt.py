@@ -33,10 +33,14 @@ def figure(
     slot_ms: int,
     first: int = 0,
     key: str = "plan",
+    none: str = "",
 ) -> Drawing:
-    """A row for each helper in order from the first on, as many as may be drawn; without a bar it is idle."""
+    """A row for each helper in order from the first on, as many as may be drawn; without a bar it is idle.
+
+    `none` is the note where there are no pieces.
+    """
     if not pieces:
-        return nothing(key, "There is no plan to be drawn yet.")
+        return nothing(key, none)
     start = max((at for at in pages(pieces, helpers) if at <= first), default=0)
     rows, kept = _cut(pieces, helpers, start)
     place = {name: i for i, name in enumerate(rows)}

@@ -71,7 +71,7 @@ class PlanForm(PageForm):
     def clean(self) -> Json:
         """Use the pasted or uploaded instance, else the example; both together are an error."""
         data: Json = super().clean() or {}
-        texts = [(data.get(name) or "").strip() for name in ("text", "file")]
+        texts = [(data.get(name) or "").removeprefix("\ufeff").strip() for name in ("text", "file")]
         if all(texts):
             raise forms.ValidationError("Expected a pasted instance or an uploaded one, got both.")
         data["said"] = texts[0] or texts[1]

@@ -22,7 +22,10 @@ Query = Mapping[str, str]
 def gantt(plan: Plan, query: Query) -> Drawing:
     """Return the Gantt chart from the helper on that the address states."""
     pieces, helpers, makespan = readings.pieces_of(plan), readings.names(plan)[0], plan.makespan or 0
-    return plan_gantt.figure(pieces, helpers, makespan=makespan, slot_ms=plan.slot_ms, first=_first_helper(query))
+    none = "There is no plan to be drawn yet." if plan.result is None else "No pass takes a slot."
+    return plan_gantt.figure(
+        pieces, helpers, makespan=makespan, slot_ms=plan.slot_ms, first=_first_helper(query), none=none
+    )
 
 
 def gantt_choices(plan: Plan, query: Query) -> list[tuple[int, int, bool]]:

@@ -169,6 +169,21 @@ def test_the_best_plan_is_seen_beneath_a_bound_that_equals_it() -> None:
     assert beneath["marker"]["size"] > above["marker"]["size"]
 
 
+def test_a_plan_whose_passes_take_no_slot_says_so(alice: User, as_alice: Client) -> None:
+    nothing = [[0] * 3] * 2
+    instance = {**TINY, "forward": nothing, "backward": nothing}
+    plan = submit_plan(alice, PlanRequest.from_json({"instance": instance}))
+    assert "There is no plan to be drawn yet." in as_alice.get(page(plan.pk, "gantt.json")).text
+    assert compute_here()
+    assert "No pass takes a slot." in as_alice.get(page(plan.pk, "gantt.json")).text
+
+
+@pytest.mark.parametrize("text", [json.dumps(TINY), CSV])
+def test_an_uploaded_file_may_begin_with_the_mark_of_its_encoding(as_alice: Client, text: str) -> None:
+    file = SimpleUploadedFile("plan.txt", b"\xef\xbb\xbf" + text.encode())
+    assert sent(as_alice, example="", file=file).status_code == 302
+
+
 def test_the_gantt_chart_has_every_piece_and_says_what_it_leaves_out(done: Plan, as_alice: Client) -> None:
     drawn = as_alice.get(page(done.pk, "gantt.json")).json()
     pieces = sum(len(trace["x"]) for trace in drawn["data"])
