@@ -106,8 +106,12 @@ class MachinesOut(Answer):
 
 class CounterOfferOut(Answer):
     least_value = money("Value of the utility at which, with a cent added, the bid would have been admitted")
-    latest_start_slot, latest_start_s, latest_start_at = slot_times("latest_start", "Latest start at that value")
-    completion_slot, completion_s, completion_at = slot_times("completion", "Slot of the completion at that value")
+    latest_start_slot, latest_start_s, latest_start_at = slot_times(
+        "latest_start", "Latest start at that value; what is granted may start sooner"
+    )
+    completion_slot, completion_s, completion_at = slot_times(
+        "completion", "Slot of the completion after that latest start; what is granted may be complete sooner or later"
+    )
 
 
 class _DecisionOut(Answer):
@@ -261,7 +265,7 @@ class StandingOut(Answer):
         "last_try", "Slot in which it was last tried again; null if it was not", null=True
     )
     next_try_slot, next_try_s, next_try_at = slot_times(
-        "next_try", "Slot in which it is tried next; null if it stands no longer", null=True
+        "next_try", "Slot of its next regular turn; null if it ends before that, or stands no longer", null=True
     )
     least_value = money(
         "Least value, to the cent, with which it would be admitted at the prices of now; null if it would be admitted"

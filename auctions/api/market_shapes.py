@@ -173,7 +173,7 @@ class SummaryOut(Answer):
     failed = number("Number of failed jobs.")
     in_line = number("Number of planned jobs without a planned start.")
     mean_wait_slots = serializers.FloatField(
-        allow_null=True, help_text="Mean time from arrival to start of the started jobs, slots."
+        allow_null=True, help_text="Mean time from arrival to start of the jobs that run or are completed, slots."
     )
     mean_jct_slots = serializers.FloatField(
         allow_null=True, help_text="Mean time from arrival to completion of the completed jobs, slots."

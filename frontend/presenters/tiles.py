@@ -78,7 +78,12 @@ def _mean_flow(reading: Summary) -> Tile:
 
 
 def _wait(reading: Summary) -> Tile:
-    return Tile("wait", "Wait", _slots(reading.mean_wait_slots), "mean time from arrival to start of started jobs")
+    return Tile(
+        "wait",
+        "Wait",
+        _slots(reading.mean_wait_slots),
+        "mean time from arrival to start of running and complete jobs",
+    )
 
 
 def _line(reading: Summary) -> Tile:

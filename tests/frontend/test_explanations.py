@@ -1,15 +1,19 @@
 """Tests of the amounts in explanations."""
 
 import re
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
+from auctions.engine.markets import open_market
+from cluster.documents import import_cluster
+from cluster.models import Cluster
 from frontend.presenters.explanations import explanation
-from tests.auctions.worlds import make_market, submit
+from tests.auctions.worlds import make_market, make_operator, submit
 
 
 class Said(NamedTuple):
@@ -45,3 +49,54 @@ def test_the_sentence_of_a_quote_and_of_a_receipt_has_the_payment_of_the_list(al
         assert paid is not None
         assert paid[1].startswith("0.0000")
         assert f"costs {paid[1]} at the posted prices" in text
+
+
+FAST_OR_CHEAP: Final[Any] = {
+    "name": "lab",
+    "title": "Lab",
+    "epoch": "2026-01-05T00:00:00+00:00",
+    "slot_seconds": 100,
+    "horizon_slots": 10,
+    "clock": {"kind": "virtual"},
+    "resources": [{"name": "gpu"}, {"name": "ps"}],
+    "worker_types": [
+        {"name": "fast", "bandwidth_mbps": 1000, "demand": {"gpu": 200}},
+        {"name": "slow", "bandwidth_mbps": 1000, "demand": {"gpu": 99}},
+    ],
+    "ps_types": [{"name": "ps", "bandwidth_mbps": 10000, "demand": {"ps": 1}}],
+    "servers": [
+        {"name": "edge", "upload_delay_s": 0.0, "capacity": {"gpu": 200, "ps": 1}},
+        {"name": "far", "upload_delay_s": 200.0, "capacity": {"gpu": 99, "ps": 1}},
+    ],
+    "models": [
+        {
+            "name": "ResNet-50",
+            "gradient_mb": 1.0,
+            "chunks": 1,
+            "minibatches": 10,
+            "worker_step_s": {"fast": 38.0, "slow": 78.0},
+            "ps_step_s": {"ps": 0.5},
+        }
+    ],
+}
+"""A job takes four slots on `edge`, or eight on `far` for a little less."""
+
+
+def test_a_rejection_promises_no_completion_that_its_value_would_not_bring(alice: User, as_alice: Client) -> None:
+    import_cluster(FAST_OR_CHEAP)
+    prices = {"initial_low": 0.001, "initial_high": 0.001, "near_share": 0.0}
+    market = open_market(Cluster.objects.get(), policy="dps", parameters=prices)
+    operator = APIClient()
+    operator.force_authenticate(make_operator())
+    drained = operator.post("/api/v1/clusters/lab/servers/edge/drain", {"from_slot": 7}, format="json")
+    assert drained.status_code == 200
+    bids = [submit(market, alice, value, standing=False) for value in (0.1, 0.81)]
+    decision_queue.process_pending(market.pk)
+    low, enough = (as_alice.get(f"/markets/lab/bids/{bid.sequence}/") for bid in bids)
+    counter = low.context["decision"].counter
+    # What starts last is complete in slot 7; what pays best, and is granted, in slot 10.
+    assert (counter.latest_start, counter.completion) == (3, 7)
+    assert enough.context["decision"].schedule.completion == 10
+    assert "Resubmit with 0.81" in low.text
+    assert "With this value it would have been admitted." in low.text
+    assert "(slot 7)" not in low.text
