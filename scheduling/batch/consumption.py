@@ -104,7 +104,9 @@ def _choices(bid: Bid, inventory: Inventory) -> Iterator[_Choice]:
         return
     ps_shares, ps_steps = (np.array([[one[column]] for one in partners]) for column in (1, 2))  # P x 1
     counts = np.arange(1, min(bid.chunks, max(room for *_, room in workers)) + 1)
-    reduced, work = float(bid.reduce_time) * (counts - 1) / counts, bid.work
+    # Only the workers of a ring reduce among themselves.
+    reduce = float(bid.reduce_time) if bid.architecture is Architecture.RING else 0.0
+    reduced, work = reduce * (counts - 1) / counts, bid.work
     for demand, share, step, room in workers:
         count, pace = counts[:room], step + reduced[:room]
         slots = np.maximum(1.0, np.ceil(work * (pace + ps_steps) / count - SLACK))

@@ -15,6 +15,7 @@ from scheduling.batch.consumption import (
 )
 from scheduling.best_response.base import slots_ahead
 from scheduling.book.ledger import Ledger
+from scheduling.model import example
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory, MachineType
 from tests.draws import fresh, fresh_seed
@@ -51,6 +52,11 @@ def test_it_is_the_least_over_all_types_and_counts(architecture: Architecture) -
             assert found.volume == pytest.approx(float(least)), f"seed {seed}"
             used = np.array(found.units) / inventory.capacity.sum(axis=0)
             assert found.volume == pytest.approx(float(used.sum())), f"seed {seed}"
+
+
+def test_only_rings_take_time_to_reduce() -> None:
+    served = replace(example.job(), reduce_time=Fraction(3))
+    assert least_consumption(served, example.INVENTORY) == least_consumption(example.job(), example.INVENTORY)
 
 
 @pytest.mark.parametrize("architecture", Architecture)
