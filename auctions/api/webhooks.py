@@ -163,14 +163,14 @@ class OneWebhook(ApiView):
         {200: WebhookOut},
         WRITE,
         request=ChangedWebhookIn,
-        reads=lambda request, webhook: ChangedWebhookIn.read(request.data, user=user_of(request)),
+        reads=lambda request, webhook: _read_change(request, webhook),
         examples=examples({"Switched off": {**EXAMPLE, "is_on": False}}),
         operation_id="webhooks_change",
     )
     def put(self, request: Request, webhook: int) -> Response:
-        """One that is switched on again goes on where it stopped."""
-        body, found = ChangedWebhookIn.read(request.data, user=user_of(request)), _found(request, webhook)
-        changed = hooks.change(found, _request(body), is_on=body["is_on"])
+        """One that is switched on again, or has another address, goes on where it stopped, at once."""
+        body = _read_change(request, webhook)
+        changed = hooks.change(_found(request, webhook), _request(body), is_on=body["is_on"])
         return Response(WebhookOut.write(changed))
 
     @describe("Delete a webhook", {204: None}, WRITE, operation_id="webhooks_delete")
@@ -250,6 +250,13 @@ class Redeliver(ApiView):
 
 def _request(body: dict[str, Any]) -> WebhookRequest:
     return WebhookRequest(body["name"], body["url"], body.get("cluster"), body["of_team"], tuple(body.get("types", ())))
+
+
+def _read_change(request: Request, number: int) -> dict[str, Any]:
+    """Return the body of a change; a webhook keeps its cluster also if that was closed to its user since."""
+    user = user_of(request)
+    kept = hooks.of_user(user).filter(pk=number).first()
+    return ChangedWebhookIn.read(request.data, user=user, kept=kept and kept.cluster)
 
 
 def _made(made: hooks.Made) -> Response:

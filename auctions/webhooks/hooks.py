@@ -66,8 +66,8 @@ def create(user: User, request: WebhookRequest) -> Made:
 
 
 def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook:
-    """Change a webhook; one that is switched on again goes on where it stopped, at once. Of clusters that it did not
-    follow it sends what happens from now on.
+    """Change a webhook; one that is switched on again, or has another address, goes on where it stopped, at once. Of
+    clusters that it did not follow it sends what happens from now on.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def change(webhook: Webhook, request: WebhookRequest, *, is_on: bool) -> Webhook
     fields = _fields(request)
     with transaction.atomic():
         held = messages.locked(webhook)
-        if is_on and not held.is_on:
+        if is_on and (not held.is_on or held.url != fields["url"]):  # what failed at another address says nothing
             held.off_reason, held.failing_since = "", None
             held.deliveries.filter(status=DeliveryStatus.WAITING).update(next_at=clock.now(), attempts=0)
         before = held.cluster_id

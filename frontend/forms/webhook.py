@@ -37,10 +37,11 @@ class WebhookForm(PageForm):
         widget=forms.SelectMultiple(attrs={"size": 5}),
     )
 
-    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, kept: int | None = None, **kwargs: Any) -> None:
+        """Offer the clusters that exist for the user, and the one with the key `kept`, which the webhook has."""
         super().__init__(*args, **kwargs)
-        found = visible_clusters(user).order_by("name")
-        self.fields["cluster"].queryset = found  # type: ignore[attr-defined]
+        found = visible_clusters(user) | Cluster.objects.filter(pk__in=[] if kept is None else [kept])
+        self.fields["cluster"].queryset = found.order_by("name")  # type: ignore[attr-defined]
 
     def clean_url(self) -> str:
         """Return an address to which messages may be sent."""
@@ -66,7 +67,8 @@ class ChangeForm(WebhookForm):
         names = ("name", "url", "of_team", "types", "is_on")
         initial = {name: getattr(webhook, name) for name in names}
         initial["cluster"] = webhook.cluster.name if webhook.cluster else ""
-        return cls(data, user=user, initial=initial)
+        # Without its cluster, which may be closed to the user by now, any change would make it one for all clusters.
+        return cls(data, user=user, kept=webhook.cluster_id, initial=initial)
 
 
 class OverlapForm(PageForm):

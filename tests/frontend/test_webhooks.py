@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from accounts.models import ClusterTeams
 from auctions.models import Delivery, Market, Webhook
 from auctions.webhooks import hooks, messages
 from auctions.webhooks.hooks import WebhookRequest
@@ -52,6 +53,20 @@ def test_a_webhook_is_changed_and_deleted(as_alice: Client, webhook: Webhook) ->
     assert (webhook.name, webhook.types, webhook.is_on) == ("desk", ["bid.failed"], False)
     assert "was deleted" in as_alice.post(f"{path}delete/", follow=True).text
     assert "You have no webhooks yet." in as_alice.get(PAGE).text
+
+
+def test_a_webhook_of_a_cluster_that_was_closed_to_its_user_stays_for_that_cluster(
+    as_alice: Client, alice: User, market: Market
+) -> None:
+    webhook = hooks.create(alice, WebhookRequest("chat", FORM["url"], market.cluster)).webhook
+    ClusterTeams.objects.create(cluster=market.cluster, is_restricted=True)
+    path = f"{PAGE}{webhook.pk}/"
+    text = as_alice.get(path).text
+    assert '<option value="lab" selected>' in text, "what is sent unless something else is chosen"
+    assert as_alice.post(path, {**FORM, "name": "desk", "cluster": "lab"}).status_code == 302
+    webhook.refresh_from_db()
+    assert (webhook.name, webhook.cluster) == ("desk", market.cluster)
+    assert set(as_alice.post(PAGE, {**FORM, "cluster": "lab"}).context["form"].errors) == {"cluster"}
 
 
 def test_deliveries_are_listed_filtered_and_sent_again(as_alice: Client, webhook: Webhook, market: Market) -> None:

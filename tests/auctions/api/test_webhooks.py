@@ -1,11 +1,14 @@
 """Webhooks by REST."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from accounts.models import ClusterTeams
 from auctions.models import Delivery, Market, Webhook
 from auctions.webhooks import hooks, messages
 from tests.auctions.worlds import submit
@@ -62,6 +65,19 @@ def test_a_webhook_is_changed_switched_off_and_deleted(api: APIClient) -> None:
     assert changed.items() >= {**body, "is_on": False}.items()
     assert api.delete(path).status_code == 204
     assert api.get(path).status_code == 404
+
+
+def test_a_webhook_of_a_cluster_that_was_closed_to_its_user_is_switched_off(
+    api: APIClient, client_of: Callable[[User], APIClient], alice: User, market: Market
+) -> None:
+    path = f"{PATH}/{made(api, cluster='lab')['id']}"
+    ClusterTeams.objects.create(cluster=market.cluster, is_restricted=True)
+    api = client_of(User.objects.get(pk=alice.pk))  # the rights of now
+    changed = api.put(path, {**HOOK, "cluster": "lab", "is_on": False}, format="json").json()
+    assert (changed["cluster"], changed["is_on"]) == ("lab", False)
+    assert set(wrong(api.post(PATH, {**HOOK, "cluster": "lab"}, format="json"))) == {"cluster"}
+    api.put(path, HOOK, format="json")
+    assert set(wrong(api.put(path, {**HOOK, "cluster": "lab"}, format="json"))) == {"cluster"}
 
 
 def test_a_secret_is_replaced(api: APIClient) -> None:

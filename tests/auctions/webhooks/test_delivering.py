@@ -184,6 +184,20 @@ def test_a_change_of_a_failing_webhook_that_is_on_sends_nothing_sooner(
     assert deliver() == 0, "what was delivered stays so"
 
 
+def test_a_failing_webhook_with_another_address_sends_at_once_with_all_attempts(
+    market: Market, alice: User, made: Made, there: Receiver
+) -> None:
+    there.status = 500
+    submit(market, alice)
+    deliver()
+    there.status = 200
+    hooks.change(made.webhook, WebhookRequest("chat", f"{there.url}/other"), is_on=True)
+    assert Webhook.objects.get().failing_since is None, "the other receiver has not failed yet"
+    assert deliver() == 1
+    found = Delivery.objects.get()
+    assert (found.status, found.attempts) == (DeliveryStatus.DELIVERED, 1)
+
+
 def test_a_receiver_that_is_gone_gets_nothing_more(market: Market, alice: User, made: Made, there: Receiver) -> None:
     there.status = 410
     submit(market, alice)
