@@ -27,7 +27,7 @@ BUDGETS_HEADER: Final = ("team", "title", "period", "first_day", "last_day", "cr
 MOST_ROWS: Final = 10_000
 """Rows of one CSV file; filters choose others."""
 MOST_PERIODS: Final = 24
-"""Periods that are over, with their sums."""
+"""Periods beside the one under way, with their sums."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +97,16 @@ def statements_of(teams: QuerySet[Team], at: datetime) -> list[Statement]:
     return found
 
 
-def periods_over(team: Team, at: datetime) -> list[PeriodSums]:
-    """Return the sums of the newest periods of a team that are over, newest first, at most `MOST_PERIODS`.
+def other_periods(team: Team, under_way: PeriodSums | None) -> list[PeriodSums]:
+    """Return the sums of the newest periods of a team but the one under way, newest first, at most `MOST_PERIODS`.
 
-    A period that nobody has spent from and that nobody granted to was never stored.
+    They are over, or the budget has another length since, or was removed. A period that nobody has spent from and that
+    nobody granted to was never stored.
     """
-    over = BudgetPeriod.objects.filter(team=team, ends_on__lte=at.date()).order_by("-ends_on", "-starts_on")
-    rows = list(over[:MOST_PERIODS])
+    others = BudgetPeriod.objects.filter(team=team).order_by("-ends_on", "-starts_on")
+    if under_way is not None:
+        others = others.exclude(starts_on=under_way.starts_on, ends_on=under_way.ends_on)
+    rows = list(others[:MOST_PERIODS])
     sums = _sums_of(rows)
     return [PeriodSums(starts_on=row.starts_on, ends_on=row.ends_on, **sums[row.pk]) for row in rows]
 

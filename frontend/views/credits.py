@@ -108,14 +108,13 @@ def _page(
     request: HttpRequest, team: Team, *, budget: BudgetForm | None = None, grant: GrantForm | None = None
 ) -> HttpResponse:
     given, viewer = _given(request), viewer_of(request)
-    now = clock.now()
-    found, over = statements.statement_of(team, now), statements.periods_over(team, now)
+    found = statements.statement_of(team, clock.now())
     operates = rights_of(viewer).operates_all
     context = listing(request, _transactions(team, given), given)
     context |= {
         "team": team,
         "summary": None if found is None else credits.summary(found),
-        "periods": [credits.period_row(one) for one in over],
+        "periods": [credits.period_row(one) for one in statements.other_periods(team, found)],
         "words": list(credits.WORDS.values()),
         "rows": [credits.row(one) for one in context["page"].object_list],
         "kinds": CreditKind.choices,

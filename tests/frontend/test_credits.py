@@ -128,10 +128,10 @@ def test_a_transaction_states_its_period_whenever_it_was_made(
     assert {row["period_starts_on"] for row in rows} == {first.isoformat()}
 
 
-def test_the_sums_of_periods_that_are_over_are_shown_newest_first(
+def test_the_sums_of_other_periods_are_shown_newest_first(
     spent: Bid, team: Team, bella: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Periods that are over" not in page_of(bella).get(PAGE).text
+    assert "Other periods" not in page_of(bella).get(PAGE).text
     first, paid = BudgetPeriod.objects.get(), in_words(millionths(spent.payment or 0))
     left = in_words(1005 * MILLION - millionths(spent.payment or 0))
     earlier = BudgetPeriod.objects.create(
@@ -143,7 +143,7 @@ def test_the_sums_of_periods_that_are_over_are_shown_newest_first(
     monkeypatch.setattr(timezone, "now", lambda: later)
 
     def shown() -> list[list[str]]:
-        (table,) = re.findall(r"<caption[^>]*>Periods that are over.*?</table>", page_of(bella).get(PAGE).text, re.S)
+        (table,) = re.findall(r"<caption[^>]*>Other periods.*?</table>", page_of(bella).get(PAGE).text, re.S)
         rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, re.S)
         return [re.sub(r"<[^>]+>", " ", row).replace(" to ", " ").split() for row in rows]
 
@@ -156,6 +156,22 @@ def test_the_sums_of_periods_that_are_over_are_shown_newest_first(
     assert len(shown()) == 2, "a budget that is removed leaves the statement as it is"
     monkeypatch.setattr("auctions.readings.statements.MOST_PERIODS", 1)
     assert [row[:2] for row in shown()] == [days]
+
+
+def test_a_period_whose_budget_was_changed_or_removed_shows_its_sums(spent: Bid, team: Team, bella: User) -> None:
+    month = BudgetPeriod.objects.get()
+    heading = f'<th scope="row">{month.starts_on} to {month.ends_on - timedelta(days=1)}</th>'
+
+    def has() -> bool:
+        return heading in page_of(bella).get(PAGE).text
+
+    assert not has(), "it is under way"
+    budgets.set_budget(team, period=BudgetKind.YEAR, amount=MILLION)
+    assert has()
+    budgets.set_budget(team, period=BudgetKind.MONTH, amount=MILLION)
+    assert not has()
+    budgets.remove_budget(team)
+    assert has()
 
 
 def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User) -> None:
