@@ -116,8 +116,11 @@ class _Limited(httpcore.NetworkStream):
         self._inner, self._ends = inner, ends
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there."""
-        return self._inner.read(max_bytes, _left(self._ends))
+        """Read what is there; raises ReadError if the receiver closed the connection before its answer was complete."""
+        found = self._inner.read(max_bytes, _left(self._ends))
+        if not found:
+            raise httpcore.ReadError("closed")
+        return found
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all of it."""

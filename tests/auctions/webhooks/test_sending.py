@@ -208,6 +208,17 @@ def test_what_is_no_http_is_no_success(allowed: None) -> None:
     assert send(listening(lambda one: one.sendall(b"hello\r\n\r\n")), {}, b"{}").problem == "the answer is not HTTP"
 
 
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 20"])
+def test_a_receiver_that_closes_the_connection_before_its_answer_is_said_to(allowed: None, said: bytes) -> None:
+    def hang_up(connection: socket.socket) -> None:
+        connection.sendall(said)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass  # a connection that is closed with unread bytes is reset
+
+    assert send(listening(hang_up), {}, b"{}").problem == "no connection: refused or closed"
+
+
 def test_an_endless_body_is_not_read_and_the_connection_is_closed(allowed: None) -> None:
     ended: SimpleQueue[OSError] = SimpleQueue()
 
