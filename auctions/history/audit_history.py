@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from math import ceil
 
 import numpy as np
@@ -13,6 +12,7 @@ from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
+from auctions.history.archive_file import digest_of
 from auctions.history.audit_rows import TOLERANCE
 from auctions.history.grants_of_events import GrantsOfEvents
 from auctions.history.recorded import Source, keys_without
@@ -57,7 +57,7 @@ def bids_as_sent(market: Market) -> list[str]:
             problems.append(f"bid {bid.sequence}: its program is not what was sent")
         if bid.label != bid.body.get("label", ""):
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
-        if bid.body_digest and bid.body_digest != sha256(canonical(bid.body).encode()).hexdigest():
+        if bid.body_digest and bid.body_digest != digest_of(canonical(bid.body)):
             problems.append(f"bid {bid.sequence}: its digest is not that of what was sent")
         if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:
             problems.append(f"bid {bid.sequence}: its core speaks of inventory version {bid.inventory_version}")

@@ -1,11 +1,9 @@
 """Checks of the figures published to bidders, against the events."""
 
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import isclose
-
-from django.db.models import Count
 
 from auctions.history.recorded import keys_without
 from auctions.models import Bid, BidState, Event, EventKind, Market, Publication
@@ -97,13 +95,11 @@ class Publications:
         self._slot: int | None = None
         """Last slot that began by an event; None if these events have none yet."""
         completed = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by()
-        self._in_time, self._early = Counter[int](), Counter[int]()
-        """Numbers of the completed jobs by the slot at whose start each was complete."""
-        for planned, ended, count in completed.values_list("completion_slot", "ended_slot").annotate(Count("pk")):
-            if ended is not None:
-                self._early[ended] += count
-            elif planned is not None:
-                self._in_time[planned] += count
+        slots = list(completed.values_list("completion_slot", "ended_slot"))
+        self._in_time = sorted(planned for planned, ended in slots if ended is None and planned is not None)
+        """The slots at whose starts completed jobs were complete as planned."""
+        self._early = sorted(ended for _, ended in slots if ended is not None)
+        """The slots in which completed jobs ended early."""
 
     def to_json(self, gone: Collection[int]) -> Json:
         """Return the sums up to the last event, and its version, as `resume` reads them."""
@@ -154,8 +150,7 @@ class Publications:
 
     def _completed_otherwise(self, row: Publication) -> Iterator[str]:
         """Check the number of completed jobs: a job that ended early in the very moment of a slot's start is new."""
-        least = sum(n for slot, n in self._in_time.items() if slot <= row.slot)
-        least += sum(n for slot, n in self._early.items() if slot < row.slot)
-        most = least + self._early[row.slot]
+        planned = bisect_right(self._in_time, row.slot)
+        least, most = (planned + at(self._early, row.slot) for at in (bisect_left, bisect_right))
         if not least <= row.figures["completed"] <= most:
             yield f"{row} say completed {row.figures['completed']}; rows give {most}"
