@@ -19,6 +19,7 @@ import dj_database_url
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import DatabaseError, connections, transaction
 from django.db.utils import load_backend
@@ -75,13 +76,18 @@ class Databases:
 
     @contextmanager
     def in_use(self) -> Iterator["Databases"]:
-        """Let this thread use the reader's connection."""
+        """Let this thread use the reader's connection.
+
+        Content types are kept per process, and those of another database may have other ids.
+        """
         before = connections["default"]
         connections["default"] = self.reader
+        ContentType.objects.clear_cache()
         try:
             yield self
         finally:
             connections["default"] = before
+            ContentType.objects.clear_cache()
             self.reader.close()
             self.writer.close()
 
