@@ -77,9 +77,12 @@ def place_batch(
     return _plan(bids, ledger, [window], free, due=due)
 
 
-def free_without(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
-    """Return the units that are free if these placements count as free, T x S x R, a new array."""
-    free: Ints = ledger.inventory.capacity - ledger.used
+def free_without(ledger: Ledger, freed: Iterable[Placement], *, base: Ints | None = None) -> Ints:
+    """Return the units that are free if these placements count as free, T x S x R, a new array.
+
+    `base` is what is free with them, or with some of them if others count as free already; None: what is not in use.
+    """
+    free: Ints = ledger.inventory.capacity - ledger.used if base is None else base.copy()
     release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
     return free
 

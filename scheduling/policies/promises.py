@@ -76,8 +76,6 @@ class Promises:
     """Slots in which a job that was stopped holds nothing and does no work."""
     beside: bool = False
     """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
-    rests: dict[str, Bid] = field(default_factory=dict)
-    """The work that is left of jobs, as far as it was asked for, by id."""
     stopped: dict[int, Moved] = field(default_factory=dict)
     """The jobs that are placed again, by the number of running jobs that are stopped, as far as it was asked for."""
     plans: dict[tuple[str, int, int], Placed | None] = field(default_factory=dict)
@@ -118,11 +116,15 @@ class Promises:
         if stops not in self.stopped:
             jobs = [*self.waiting, *self.running[:stops]]
             order = sorted(range(len(jobs)), key=lambda i: due(jobs[i]))
-            self.stopped[stops] = Moved(
-                tuple(jobs[i] for i in order),
-                tuple(due(jobs[i]) for i in order),
-                free_without(self.book.ledger, [p for job in jobs for p in job.held]),
+            # What is free with fewer stopped jobs is known, and only the machines of the others are added.
+            fewer = max((count for count in self.stopped if count < stops), default=None)
+            freed = jobs if fewer is None else self.running[fewer:stops]
+            free = free_without(
+                self.book.ledger,
+                [p for job in freed for p in job.held],
+                base=self.unused if fewer is None else self.stopped[fewer].free,
             )
+            self.stopped[stops] = Moved(tuple(jobs[i] for i in order), tuple(due(jobs[i]) for i in order), free)
         return self.stopped[stops]
 
     @cached_property
@@ -138,11 +140,23 @@ class Promises:
         return self.rooms[slot]
 
     def rest(self, job: Job) -> Bid:
-        """Return the work that is left of a job, as a bid, which is computed once."""
-        name = job.bid.id
-        if name not in self.rests:
-            self.rests[name] = rest(job, self.book.now, restart=self.restart)
-        return self.rests[name]
+        """Return the work that is left of a job, as a bid, which is computed once in each slot."""
+        found = self._rests.get(job.bid.id)
+        if found is None or found[0] is not job:
+            found = self._rests[job.bid.id] = job, rest(job, self.book.now, restart=self.restart)
+        return found[1]
+
+    @cached_property
+    def _rests(self) -> dict[str, tuple[Job, Bid]]:
+        """Jobs with the work that is left of them, by id. The ledger keeps them for the next bids of the same slot."""
+        key, derived = (self.book.now, self.restart), self.book.ledger.derived
+        kept = derived.get("rests")
+        if isinstance(kept, tuple) and kept[0] == key:
+            known: dict[str, tuple[Job, Bid]] = kept[1]
+            return known
+        new: dict[str, tuple[Job, Bid]] = {}
+        derived["rests"] = key, new
+        return new
 
     @cached_property
     def units(self) -> Floats:

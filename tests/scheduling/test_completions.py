@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.analysis.truthfulness import stated_values
 from scheduling.batch.consumption import least_consumption
-from scheduling.batch.planner import plan_alone
+from scheduling.batch.planner import free_without, plan_alone
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
@@ -23,6 +23,7 @@ from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Utility
 from scheduling.policies.base import Grant
 from scheduling.policies.completions import Completions
 from scheduling.policies.posted_price import CENT, with_value
+from scheduling.policies.promises import Promises, rest
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import StandingRule
 from tests.draws import fresh_seed, rounds
@@ -46,6 +47,7 @@ class Watched(Completions):
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         decision = super().decide(bid, book)
+        check_what_is_kept(self.promises(book))
         check_decision(decision, bid, book, granted=self.grants(book)(bid))
         if decision.admitted:
             check_payment(decision, bid, book, posted=self.prices(book))
@@ -60,6 +62,16 @@ class Watched(Completions):
             return admitted(bid)
 
         return checked
+
+
+def check_what_is_kept(promises: Promises) -> None:
+    """Check that what earlier decisions left is what would be computed now."""
+    now, ledger = promises.book.now, promises.book.ledger
+    for job in promises.jobs:
+        assert promises.rest(job) == rest(job, now, restart=promises.restart)
+    for stops in {0, 1, len(promises.running)}:
+        freed = (p for job in (*promises.waiting, *promises.running[:stops]) for p in job.held)
+        assert (promises.moved(stops).free == free_without(ledger, freed)).all()
 
 
 def check_decision(decision: Decision, bid: Bid, book: Book, *, granted: Grant | None) -> None:
