@@ -99,6 +99,18 @@ def test_a_table_that_is_wrong_is_refused_by_its_line(
     assert not Plan.objects.exists()
 
 
+def test_every_wrong_cell_of_a_table_is_named(api: APIClient) -> None:
+    table = CSV.replace("vm,camera,,2,7,3", "vm,camera,9,2,seven,3.5").replace("laptop,phone,4", ",phone,4")
+    found = refused(api.post(URL, table + "laptop,tablet\n", content_type="text/csv"))
+    assert list(found) == ["line 3, memory_gb", "line 3, release", "line 3, forward", "line 4, helper", "line 6"]
+
+
+def test_missing_pairs_of_a_table_are_counted(api: APIClient) -> None:
+    table = CSV + "laptop,tablet,,2,4,3,2,5,4\nlaptop,watch,,2,4,3,2,5,4\n"
+    found = refused(api.post(URL, table, content_type="text/csv"))
+    assert found["rows"].endswith("got none for helper vm, client tablet and for 1 more")
+
+
 WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("method",), "magic", "method", "exact"),
     (("method",), 3, "method", "got 3"),
