@@ -118,7 +118,10 @@ def _wrong_text(text: str, field: str) -> Iterator[tuple[str, str]]:
     found = UNSTORABLE.search(text)
     if found is not None:
         where = f" in line {1 + text.count(chr(10), 0, found.start())}" if "\n" in text else ""
-        yield field, f"expected characters that can be stored, got {text[:60]!a}{where}"
+        # Of the line that has it, and not far before it.
+        first = max(text.rfind("\n", 0, found.start()) + 1, found.start() - 40)
+        near = text[first : first + 60].partition("\n")[0]
+        yield field, f"expected characters that can be stored, got {near!a}{where}"
 
 
 def _integer(text: str) -> float:
