@@ -9,6 +9,9 @@ import numpy as np
 from scheduling.model.types import Json
 from studies.experiments.intervals import half_width
 
+ROUNDING: Final = 1e-12
+"""Figures that are equal but for rounding differ by less than this share of them, after sums over many jobs, too."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -64,11 +67,16 @@ class Interval:
 
 
 def interval(numbers: Sequence[float]) -> Interval | None:
-    """Return the mean and the two-sided 95 % t interval of independent figures; None if there are no figures."""
+    """Return the mean and the two-sided 95 % t interval of independent figures; None if there are no figures.
+
+    A width that is below ROUNDING of the largest figure is 0.
+    """
     if not numbers:
         return None
-    half = half_width(np.array(numbers, dtype=np.float64))
-    return Interval(len(numbers), float(np.mean(numbers)), None if half is None else float(half))
+    mean, half = float(np.mean(numbers)), half_width(np.array(numbers, dtype=np.float64))
+    if half is None:
+        return Interval(len(numbers), mean, None)
+    return Interval(len(numbers), mean, 0.0 if half <= ROUNDING * max(map(abs, numbers)) else float(half))
 
 
 def _of(name: str) -> Callable[[Ran], float | None]:

@@ -26,6 +26,20 @@ def test_an_interval_is_the_students_t_of_tables() -> None:
     assert found.low + found.high == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("numbers", [[0.1 + 0.2, 0.3, 0.3], [0.4097856052284742] * 3, [-7.1] * 3])
+def test_equal_figures_have_an_interval_of_no_width(numbers: list[float]) -> None:
+    found = interval(numbers)
+    assert found is not None
+    assert found.half == 0
+    assert found.low == found.mean == found.high
+
+
+def test_small_differences_have_an_interval() -> None:
+    found = interval([1e6, 1e6 + 1e-3])
+    assert found is not None
+    assert found.half == pytest.approx(12.7062 * 0.5e-3, rel=1e-3)  # t(1) at 97.5 %
+
+
 def test_one_seed_has_no_interval_and_none_has_no_mean() -> None:
     alone = interval([5.0])
     assert alone is not None
