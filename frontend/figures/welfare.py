@@ -74,14 +74,17 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
 
 
 def table(series: Welfare, line: TimeLine) -> Table:
-    """Return all decisions, or all publications, as a table."""
+    """Return all decisions, or all publications, as a table; the certified bound stands in the last row."""
     dates = [line.date_of_seconds(float(s)) for s in series.seconds]
     sums = [series.welfare.tolist(), series.revenue.tolist()]
     if series.sequence is None or series.zero_price_bound is None:
         published = zip(dates, series.decided.tolist(), *sums, strict=True)
         return Table(("published_utc", "decided", "welfare", "revenue"), published)
-    rows = zip(series.sequence.tolist(), dates, *sums, series.zero_price_bound.tolist(), strict=True)
-    return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound"), rows)
+    certified: list[float | None] = [None] * len(dates)
+    if dates and series.bound is not None:
+        certified[-1] = series.bound.value
+    rows = zip(series.sequence.tolist(), dates, *sums, series.zero_price_bound.tolist(), certified, strict=True)
+    return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound", "certified_bound"), rows)
 
 
 def _words(bound: Certificate) -> str:

@@ -221,6 +221,15 @@ def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
     assert len(list(welfare.table(welfare_series(5000), LINE).rows)) == 5000
 
 
+def test_the_table_of_welfare_has_the_certified_bound_where_the_chart_has_it() -> None:
+    series = welfare_series(3)
+    assert series.bound is not None
+    table = welfare.table(series, LINE)
+    assert table.header[-1] == "certified_bound"
+    assert [row[-1] for row in table.rows] == [None, None, series.bound.value]
+    assert list(welfare.table(welfare_series(0), LINE).rows) == []
+
+
 def test_a_single_decision_is_drawn_within_its_hour() -> None:
     drawing = welfare.figure(welfare_series(1), LINE)
     checked(drawing)
