@@ -39,7 +39,7 @@ def read_csv(text: str, *, slot_ms: object = 1) -> Json:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the rows that were read say."""
+    """Contents of the rows that were read."""
 
     helpers: dict[str, Json] = field(default_factory=dict)
     clients: dict[str, Json] = field(default_factory=dict)
