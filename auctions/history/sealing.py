@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min, Q
+from django.db.models import Min, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from auctions.domain.errors import AuctionError
 from auctions.domain.lock import locked_market
@@ -24,7 +25,7 @@ from auctions.history.archive_file import Archive, archive_of, digest_of
 from auctions.history.audit_pass import EventPass
 from auctions.history.recorded import Rows
 from auctions.history.replay import UNREADABLE
-from auctions.models import Bid, DecisionRecord, Event, EventKind, FirstDecision, Market, Seal, WebhookCursor
+from auctions.models import Bid, DecisionRecord, Event, EventKind, FirstDecision, Market, Seal, Webhook, WebhookCursor
 from auctions.state.seals import last_seal
 from cluster import changes, clock
 from scheduling.model.decision import canonical, parse
@@ -189,9 +190,10 @@ def _cut(market: Market, before: Before, most: int) -> Event | None:
         slots = slots.filter(at__lte=before.time)
     # Messages are made from events; a webhook that is off gets none of those that it missed. One of another cluster
     # reads none of them.
-    reading = WebhookCursor.objects.filter(market=market, webhook__is_on=True, webhook__owner__is_active=True)
-    cursors = reading.filter(Q(webhook__cluster=None) | Q(webhook__cluster=market.cluster_id))
-    read = cursors.aggregate(least=Min("version"))["least"]
+    hooks = Webhook.objects.filter(Q(cluster=None) | Q(cluster=market.cluster_id), is_on=True, owner__is_active=True)
+    # A webhook without a cursor is older than the market, and has read nothing of it yet.
+    cursors = WebhookCursor.objects.filter(market=market, webhook=OuterRef("pk")).values("version")
+    read = hooks.aggregate(least=Min(Coalesce(Subquery(cursors), 0)))["least"]
     if read is not None:
         slots = slots.filter(version__lte=read + 1)
     return slots.filter(version__lte=since + most + 1).last() or slots.first()

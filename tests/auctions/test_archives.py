@@ -340,6 +340,15 @@ def test_events_stay_that_messages_are_still_made_of(old: Market) -> None:
     assert seal.version <= 20
 
 
+def test_events_stay_that_a_webhook_older_than_the_market_has_not_begun_to_read(old: Market) -> None:
+    bob = User.objects.get(username="bob")
+    # It has no cursor: while a thousand of its messages wait, nothing is read of a market that was opened since.
+    hook = Webhook.objects.create(owner=bob, name="x", url="https://x.test", secret="s", created_at=clock.now())
+    assert archived(old) == []
+    WebhookCursor.objects.create(webhook=hook, market=old, version=old.version)
+    assert archived(old)[-1].slot == CUT
+
+
 @pytest.mark.parametrize("why", ["it is off", "its owner's account is closed", "it follows another cluster"])
 def test_a_webhook_that_reads_no_events_of_a_market_keeps_none_of_them(old: Market, why: str) -> None:
     bob = User.objects.get(username="bob")
