@@ -143,7 +143,7 @@ class WelfareOut(Answer):
 class SummaryOut(Answer):
     version = number("Version of the market.")
     ledger_version = number("Version of the last event that changed the ledger.")
-    current_slot, current_s, current_at = slot_times("slot", "Slot under way")
+    current_slot, current_s, current_at = slot_times("slot", "Slot under way, -1 before the epoch")
     next_slot, next_s, next_at = slot_times("now", "First slot that can still be sold")
     end_slot, end_s, end_at = slot_times("end", "First slot beyond the horizon")
     published_slot, published_s, published_at = slot_times(

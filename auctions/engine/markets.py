@@ -46,6 +46,7 @@ def open_market(
         market, created = Market.objects.get_or_create(cluster=cluster)
         market = lock(market.pk)
         if created:
+            market.slot = -1  # before the epoch no slot has begun: a job that starts in slot 0 is planned until then
             moment = market_time(market)
             market.slot = moment.slot
             inventories.record_inventory(market, moment, snapshot_of(market.cluster), kind=EventKind.OPENED)
@@ -97,8 +98,8 @@ def has_bids(cluster: Cluster) -> bool:
 
 
 def slot_begun(cluster: Cluster) -> int | None:
-    """Return the last slot that began in the cluster's market; None without a market."""
-    return Market.objects.filter(cluster=cluster).values_list("slot", flat=True).first()
+    """Return the last slot that began in the cluster's market; None if none has, or without a market."""
+    return Market.objects.filter(cluster=cluster, slot__gte=0).values_list("slot", flat=True).first()
 
 
 def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:

@@ -46,7 +46,8 @@ def _admitted(reading: Summary) -> Tile:
 
 
 def _utilisation(reading: Summary) -> Tile:
-    return Tile("utilisation", "Utilisation", percent(reading.utilisation), f"of all machines, slot {reading.slot}")
+    when = "no slot has begun" if reading.slot < 0 else f"slot {reading.slot}"
+    return Tile("utilisation", "Utilisation", percent(reading.utilisation), f"of all machines, {when}")
 
 
 def _price(reading: Summary) -> Tile:

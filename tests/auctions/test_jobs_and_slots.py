@@ -1,15 +1,20 @@
 """What happens to a bid after it was submitted: withdrawn, run, completed, cancelled, failed."""
 
+from datetime import timedelta
+
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
+from django.utils import timezone
 
 from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine import decision_queue
-from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.engine.jobs import cancel_job, complete_job, fail_job, withdraw_bid
+from auctions.engine.markets import slot_begun
 from auctions.engine.slots import pass_slots
+from auctions.history.audit import audit_market
 from auctions.history.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
 from auctions.models import (
     Bid,
@@ -25,7 +30,9 @@ from auctions.models import (
 from auctions.readings.market_readings import summary
 from auctions.state import book
 from auctions.state.book import CATCH_UP_SLOTS
-from tests.auctions.worlds import make_cluster, make_market, set_time, submit
+from cluster.models import ClockKind, Cluster
+from frontend.presenters.tiles import tiles_of
+from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, set_time, submit
 
 
 def test_slots_pass_and_jobs_run_and_complete(market: Market, alice: User) -> None:
@@ -237,3 +244,25 @@ def test_in_a_new_market_nothing_is_counted(market: Market) -> None:
     states = ("submitted", "admitted", "undecided", *sorted(set(BidState.values) - {BidState.SUBMITTED}))
     assert {name: seen[name] for name in states} == dict.fromkeys(states, 0)
     assert (seen["welfare"], seen["revenue"]) == (0, 0)
+
+
+def test_before_the_epoch_no_job_has_started(db: None) -> None:
+    cluster = make_cluster()
+    cluster.clock_kind, cluster.epoch = ClockKind.REAL, timezone.now() + timedelta(days=2)
+    cluster.save()
+    market = make_market(cluster)
+    bid = submit(market, make_user())
+    decision_queue.process_pending(market.pk)
+    bid.refresh_from_db()
+    assert (bid.start_slot, bid.state) == (0, BidState.PLANNED)
+    assert not pass_slots(market.pk)
+    with pytest.raises(WrongState):
+        complete_job(bid)
+    assert (slot_begun(cluster), summary(market).slot) == (None, -1)
+    shown = {tile.key: tile.note for tile in tiles_of(summary(market))}
+    assert shown["utilisation"] == "of all machines, no slot has begun"
+    Cluster.objects.update(epoch=timezone.now() - timedelta(seconds=SLOT_S / 2))
+    assert pass_slots(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == BidState.RUNNING
+    assert [one.check for one in audit_market(Market.objects.get()) if not one.passed] == []
