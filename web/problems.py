@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from cluster import clock
-from cluster.database.busy import is_busy, is_of_other_schema
+from cluster.database.busy import is_busy, is_full, is_of_other_schema
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
@@ -135,8 +135,10 @@ def too_many(request: HttpRequest, detail: str, *, wait_s: float) -> HttpRespons
 
 
 def _retry_words(error: BaseException) -> str:
-    """The answer to a request whose database is busy or lacks a table or column; empty for any other error."""
-    if is_busy(error):
+    """The answer to a request whose database is full, busy or lacks a table or column; empty for any other error."""
+    if is_full(error):
+        cause = "The disk of the database is full"
+    elif is_busy(error):
         cause = "The database is busy"
     elif is_of_other_schema(error):
         # The line for the answer is short and a warning. This needs an operator, unless an upgrade is under way.

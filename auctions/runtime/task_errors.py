@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from django.db import close_old_connections
 
-from cluster.database.busy import is_busy
+from cluster.database.busy import is_busy, is_full
 
 log = logging.getLogger(__name__)
 _waiting: set[str] = set()
@@ -28,7 +28,8 @@ def errors_logged(what: str) -> Iterator[None]:
         close_old_connections()  # a connection that was lost would fail for ever
         if what not in _waiting:
             _waiting.add(what)
-            log.warning("%s waits, for the database is busy (%s); it is tried again", what, error)
+            why = "the disk of the database is full" if is_full(error) else "the database is busy"
+            log.warning("%s waits, for %s (%s); it is tried again", what, why, error)
     else:
         if what in _waiting:
             _waiting.discard(what)

@@ -33,6 +33,7 @@ POSTGRES_ABSENT: Final = frozenset({"42P01", "42703"})
 """A table or a column that does not exist."""
 _SQLITE_ABSENT: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
 """SQLite has one code for all wrong statements."""
+_POSTGRES_DISK_FULL: Final = "53100"
 _POSTGRES_NOT_NULL: Final = "23502"
 _SQLITE_NOT_NULL: Final = re.compile(r"NOT NULL constraint failed: (\w+)\.(\w+)$")
 
@@ -50,6 +51,16 @@ def is_busy(error: BaseException) -> bool:
         return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
     # psycopg2 gives no code if there is no connection.
     return isinstance(error, OperationalError | InterfaceError) and cause is not None
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether a statement fails since the disk of the database is full, and succeeds later only if space is freed."""
+    if not isinstance(error, DatabaseError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return (getattr(cause, "sqlite_errorcode", None) or 0) & PRIMARY == sqlite3.SQLITE_FULL
+    return getattr(cause, "pgcode", None) == _POSTGRES_DISK_FULL
 
 
 def is_of_other_schema(error: BaseException) -> bool:
@@ -76,6 +87,8 @@ def is_of_other_schema(error: BaseException) -> bool:
 def cause_in_words(error: BaseException) -> str | None:
     """Return one line for a command that stops since the database is out of reach or at another schema, else None."""
     lines = str(error).splitlines() or [type(error).__name__]
+    if is_full(error):
+        return f"The disk of the database is full: {lines[0]}"
     if is_busy(error):
         return f"The database is away or busy: {lines[0]}"
     if is_of_other_schema(error):

@@ -11,7 +11,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, Programm
 from django.test.utils import CaptureQueriesContext
 from psycopg2 import errorcodes, errors
 
-from cluster.database.busy import is_busy, is_of_other_schema
+from cluster.database.busy import cause_in_words, is_busy, is_full, is_of_other_schema
 from cluster.database.paging import in_pages
 from cluster.models import Cluster
 from tests.auctions.worlds import make_cluster
@@ -48,9 +48,12 @@ def test_a_full_disk_and_a_file_that_cannot_be_opened_are_busy(tmp_path: Path) -
         with pytest.raises(sqlite3.OperationalError, match="full") as full:
             database.executescript("CREATE TABLE t (a); CREATE TABLE u (a);")
     assert is_busy(raised(OperationalError, full.value))
+    assert is_full(raised(OperationalError, full.value))
+    assert str(cause_in_words(raised(OperationalError, full.value))).startswith("The disk of the database is full: ")
     with pytest.raises(sqlite3.OperationalError, match="unable to open") as gone:
         sqlite3.connect(tmp_path / "nowhere" / "file")
     assert is_busy(raised(OperationalError, gone.value))
+    assert not is_full(raised(OperationalError, gone.value))
 
 
 def test_a_file_that_may_only_be_read_is_busy(tmp_path: Path) -> None:
@@ -79,7 +82,9 @@ def test_a_file_that_may_only_be_read_is_busy(tmp_path: Path) -> None:
 )
 def test_timeouts_and_limits_of_postgres_are_busy(code: str) -> None:
     cause = errors.lookup(code)
-    assert is_busy(raised(OperationalError, type("Told", (cause,), {"pgcode": code})()))
+    error = raised(OperationalError, type("Told", (cause,), {"pgcode": code})())
+    assert is_busy(error)
+    assert is_full(error) == (code == errorcodes.DISK_FULL)
 
 
 def test_a_connection_that_is_refused_or_lost_is_busy() -> None:
