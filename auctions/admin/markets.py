@@ -118,6 +118,9 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         seen = None
         if request.method == "POST" and form.is_valid() and "preview" in request.POST:
             seen = preview(market, make_policy(name, form.cleaned_data))
+        elif request.method == "POST" and form.is_valid() and _is_in_force(current, name, form.cleaned_data):
+            self.message_user(request, f"Nothing has changed: {market} decides by {current}.")
+            return HttpResponseRedirect(reverse("admin:auctions_market_change", args=[market.pk]))
         elif request.method == "POST" and form.is_valid():
             try:
                 chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=operator_of(request))
@@ -142,6 +145,11 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             "more": "" if seen is None else _more(market, name, form.cleaned_data, seen),
         }
         return TemplateResponse(request, "auctions/admin/policy.html", context)
+
+
+def _is_in_force(current: PolicyVersion, name: str, parameters: Json) -> bool:
+    """Whether the market decides by this policy with these parameters already."""
+    return current.name == name and current.policy().to_json() == make_policy(name, parameters).to_json()
 
 
 def _changed(found: Comparison) -> list[ComparedBid]:

@@ -89,6 +89,16 @@ def test_a_change_is_a_new_version_and_an_event(operator: Client, market: Market
     assert Event.objects.filter(market=market).latest("version").payload["number"] == 2
 
 
+def test_a_form_that_changes_nothing_stores_nothing(operator: Client, market: Market) -> None:
+    stored = Event.objects.count(), PolicyVersion.objects.count()
+    page = operator.get(f"/admin/auctions/market/{market.pk}/policy/")
+    form = page.context["form"]
+    sent = {field.html_name: form.fields[field.html_name].prepare_value(field.value()) for field in form}
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/", sent, follow=True)
+    assert "Nothing has changed: Market of Lab decides by dps (version 1)." in answer.text
+    assert (Event.objects.count(), PolicyVersion.objects.count()) == stored
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
