@@ -54,7 +54,7 @@ def is_busy(error: BaseException) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether a statement fails since the disk of the database is full, and succeeds later only if space is freed."""
+    """Return whether a statement fails since the disk of the database is full."""
     if not isinstance(error, DatabaseError):
         return False
     cause = error.__cause__

@@ -33,7 +33,7 @@ def change_csv(request: HttpRequest) -> HttpResponse:
     """Return the same as CSV, a row for each field."""
     found = changes.entries(_visible(request), _chosen(request))[:MOST_ROWS]
     rows = changes.csv_rows(found, with_address=_sees_addresses(request))
-    return csv_file([changes.HEADER, *rows], "changes.csv", line_end="\r\n")
+    return csv_file([changes.HEADER, *rows], "changes.csv")
 
 
 def _visible(request: HttpRequest) -> "QuerySet[LogEntry]":

@@ -43,7 +43,7 @@ def budgets_csv(request: HttpRequest) -> HttpResponse:
     if not rights_of(viewer_of(request)).operates_all:
         raise Http404
     rows = statements.budget_rows(Team.objects.all(), clock.now())
-    return csv_file([statements.BUDGETS_HEADER, *rows], "budgets.csv", line_end="\r\n")
+    return csv_file([statements.BUDGETS_HEADER, *rows], "budgets.csv")
 
 
 @never_cache
@@ -58,7 +58,7 @@ def statement_csv(request: HttpRequest, team: str) -> HttpResponse:
     """Return the same transactions as CSV."""
     found = _visible(request, team)
     rows = statements.csv_rows(_transactions(found, _given(request)))
-    return csv_file([statements.HEADER, *rows], f"{found.name}-credits.csv", line_end="\r\n")
+    return csv_file([statements.HEADER, *rows], f"{found.name}-credits.csv")
 
 
 @action_view

@@ -80,7 +80,7 @@ def figure_response(drawing: Drawing) -> HttpResponse:
 
 def csv_response(table: Table, filename: str) -> HttpResponse:
     """Return a table as a file to download."""
-    return csv_file([table.header, *table.rows], filename, line_end="\r\n")
+    return csv_file([table.header, *table.rows], filename)
 
 
 def say_done(request: HttpRequest, act: Callable[[], str]) -> bool:

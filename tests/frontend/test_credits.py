@@ -114,6 +114,14 @@ def test_credits_that_were_taken_back_are_a_number_in_the_csv_file(
         assert (newest["kind"], newest["credits"], newest["note"]) == ("granted", "-2.5", "'-unused")
 
 
+def test_the_csv_file_has_the_same_bytes_on_the_page_and_by_rest(
+    spent: Bid, bella: User, client_of: Callable[[User], APIClient]
+) -> None:
+    page = page_of(bella).get("/teams/vision/credits.csv").content
+    assert page == client_of(bella).get(f"{REST}/transactions.csv").content
+    assert page.count(b"\n") > 1
+
+
 def test_a_transaction_states_its_period_whenever_it_was_made(
     spent: Bid, team: Team, bella: User, client_of: Callable[[User], APIClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:

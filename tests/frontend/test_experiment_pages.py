@@ -83,6 +83,15 @@ def _warns_once_of_a_horizon_that_is_too_short(client: Client, experiment: Exper
     assert "2 of 5 jobs take longer" in warned, "of the seed where it is worst"
 
 
+@pytest.mark.parametrize("name", ["results", "runs"])
+def test_the_csv_files_have_the_same_bytes_on_the_page_and_by_rest(as_alice: Client, alice: User, name: str) -> None:
+    experiment = submitted(alice)
+    assert compute_here() == 6
+    file = as_alice.get(page(experiment, f"{name}.csv")).content
+    assert file == as_alice.get(f"/api/v1/experiments/{experiment.pk}/{name}.csv").content
+    assert file.count(b"\n") > 1
+
+
 def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None:
     for name in METRICS:
         drawn = json.loads(client.get(page(experiment, f"chart.json?metric={name}")).content)
