@@ -90,6 +90,7 @@ class Tokens(ApiView):
             user = authenticate(request._request, username=body["username"], password=body["password"])
         if user is None:
             raise refuse("password", "no such user and password")
+        request.user = user  # the record of changes says whose token it is
         return Response(TokenOut.write({"token": tokens.issue_by_password(user).text}))
 
 

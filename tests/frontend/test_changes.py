@@ -44,6 +44,15 @@ def bid(market: Market, alice: User) -> Bid:
     return made
 
 
+def test_a_token_for_a_password_is_a_change_by_its_user(alice: User) -> None:
+    alice.set_password("alice-password")
+    alice.save()
+    answer = Client().post("/api/v1/token", {"username": "alice", "password": "alice-password"}, **JSON)
+    assert answer.status_code == 200, answer.content
+    assert known_as(last()) == ("token created", "alice", "REST")
+    assert last().actor == alice
+
+
 def test_a_job_cancelled_by_rest_with_a_token_is_the_users_from_its_address(bid: Bid) -> None:
     answer = Client(REMOTE_ADDR="192.0.2.7").post(
         "/api/v1/token", {"username": "alice", "password": "alice-password"}, **JSON
