@@ -198,8 +198,10 @@ def _workers() -> str:
 def _beat() -> str:
     """Workers that stay with markets run no sweep, so tasks of other queues give the sign, too."""
     since = clock.now() - timedelta(seconds=BEAT_LOST_S)
-    is_alive = WorkerSign.objects.filter(name=signs.BEAT, at__gte=since).exists()
-    return "" if is_alive else f"no task from beat has run for {BEAT_LOST_S:.0f} s: beat or its workers are gone"
+    at = WorkerSign.objects.filter(name=signs.BEAT).values_list("at", flat=True).first()
+    if at is None:
+        return "no task from beat has run yet"
+    return "" if at >= since else f"no task from beat has run for {BEAT_LOST_S:.0f} s: beat or its workers are gone"
 
 
 def _decisions() -> str:

@@ -145,6 +145,11 @@ def test_beat_that_is_gone_is_named(alive: Market) -> None:
     assert problems() == {}
 
 
+def test_a_beat_that_has_just_started_is_not_said_to_be_gone(alive: Market) -> None:
+    WorkerSign.objects.filter(name=signs.BEAT).delete()
+    assert problems() == {"beat": "no task from beat has run yet"}
+
+
 def test_beat_is_alive_although_workers_stay_with_their_markets_and_run_no_sweep(alive: Market) -> None:
     for task in (tasks.certify, tasks.deliver_webhooks):
         older(health.BEAT_LOST_S + 1, name=signs.BEAT)
