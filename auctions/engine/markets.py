@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from auctions.domain.errors import NoMarket
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_in_force, snapshot_of, units_held
@@ -164,10 +164,26 @@ def _broken_promises(
     types = {h.machine_type_id for h in holdings} - set(new.worker_ids) - set(new.ps_ids)
     if types:
         problems.append("A machine type that jobs hold cannot be removed.")
+    problems += _lost_resources(new, old, rows)
     peak = units_held(new, holdings, start=now, end=end).max(axis=0)
     for s, r in np.argwhere(peak > new.inventory.capacity):
         problems.append(
             f"Server {new.inventory.servers[s]} has {peak[s, r]} {new.inventory.resources[r]} committed;"
             f" its capacity cannot be {new.inventory.capacity[s, r]}. Take the server out of service instead."
         )
+    return problems
+
+
+def _lost_resources(new: InventorySnapshot, old: InventorySnapshot, rows: QuerySet[Commitment]) -> list[str]:
+    """Return a message for each removed resource that machines of jobs take: these jobs would hold none of it."""
+    ids, machines = (*old.worker_ids, *old.ps_ids), (*old.inventory.workers, *old.inventory.parameter_servers)
+    problems = []
+    for r, key in enumerate(old.resource_ids):
+        if key in new.resource_ids:
+            continue
+        taking = [i for i, machine in zip(ids, machines, strict=True) if machine.demand[r]]
+        jobs = rows.filter(machine_type_id__in=taking).order_by().values("bid_id").distinct().count()
+        if jobs:
+            held = "1 job holds" if jobs == 1 else f"{jobs} jobs hold"
+            problems.append(f"Resource {old.inventory.resources[r]} cannot be removed: {held} machines that take it.")
     return problems

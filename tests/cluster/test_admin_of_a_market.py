@@ -52,6 +52,26 @@ def test_capacity_below_what_is_committed_is_refused_and_more_is_recorded(admin:
     assert Event.objects.filter(kind=EventKind.INVENTORY).count() == 1
 
 
+def test_a_resource_that_jobs_hold_cannot_be_removed(admin: Client) -> None:
+    cluster = make_cluster()
+    # A second resource for each machine: a type that takes nothing is refused for that alone.
+    resource = cluster.resources.create(name="power", unit="kW", position=9)
+    for machine in cluster.machine_types.all():
+        machine.demands.create(resource=resource, amount=1)
+    for server in cluster.servers.all():
+        server.capacities.create(resource=resource, amount=100)
+    market = make_market(cluster)
+    submit(market, make_user())
+    process_pending(market.pk)
+    fields = {"id": resource.pk, "cluster": cluster.pk, "name": resource.name, "unit": resource.unit, "DELETE": "on"}
+    sent = {f"resources-0-{key}": value for key, value in ({"position": resource.position} | fields).items()}
+    counts = {"resources-TOTAL_FORMS": 1, "resources-INITIAL_FORMS": 1}
+    address = reverse("admin:cluster_cluster_change", args=[cluster.pk])
+    page = admin.post(address, time_line(cluster) | counts | sent).text
+    assert f"Resource {resource.name} cannot be removed: 1 job holds machines that take it." in page
+    assert cluster.resources.filter(pk=resource.pk).exists()
+
+
 def time_line(cluster: Cluster, **changes: object) -> dict[str, object]:
     return {
         "title": cluster.title,
