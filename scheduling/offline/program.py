@@ -1,8 +1,9 @@
 """Common parts of the integer programs: completions of jobs, and capacities of servers."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,8 +12,13 @@ from scheduling.model.types import Floats
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.problem import OfflineProblem
 from scheduling.offline.reduced_cost_fixing import Filter
-from scheduling.solvers.milp import IntegerProgram
+from scheduling.solvers.milp import IntegerProgram, Solution
 from scheduling.solvers.time_limit import Left
+
+LEAST_LARGEST = 10
+"""Logarithm to base two of the largest value of a completion as the solver gets it, at least. The solver ends within a
+fixed 1e-6 of the optimum, whatever the gap it is given: with values as small as that, any solution would do."""
+MOST_DOUBLINGS = 1000
 
 
 class TooLarge(SchedulingError):
@@ -39,6 +45,8 @@ class Program:
         self.rows = IntegerProgram()
         self._most = most
         self._value_at = make_fluid(problem).value_at
+        self._scale = _scale(self._value_at)
+        """Factor on values as the solver gets them."""
         self._ends: dict[int, list[tuple[int, float]]] = defaultdict(list)
         """Columns of each job's completions, with their values."""
 
@@ -66,16 +74,21 @@ class Program:
         return self._add(i, float(self._value_at[i, at]))
 
     def _add(self, i: int, value: float) -> int:
-        column = self.column(cost=-value)
+        column = self.column(cost=-value * self._scale)
         self._ends[i].append((column, value))
         return column
+
+    def run(self, left: Left, *, whole: bool = True) -> Solution:
+        """Run the solver; the bound on the cost is in the unit of the values."""
+        solution = self.rows.solve(left, whole=whole)
+        return replace(solution, bound=solution.bound / self._scale)
 
     def solve(self, left: Left) -> Solved:
         """Solve to the optimum, or until no time is left."""
         self.close()
         if not self.rows.columns:
             return self._without_columns()
-        solution = self.rows.solve(left)
+        solution = self.run(left)
         found = None if solution.values is None else self.total(solution.values)
         # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
         value = found if found is not None and solution.optimal else -solution.bound
@@ -90,7 +103,7 @@ class Program:
     def relax(self, left: Left) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""
         self.close()
-        bound = self.rows.solve(left, whole=False).bound if self.rows.columns else 0.0
+        bound = self.run(left, whole=False).bound if self.rows.columns else 0.0
         return self.better(-bound, None, optimal=False)
 
     def better(self, value: float, found: float | None, *, optimal: bool) -> Solved:
@@ -123,6 +136,12 @@ class Program:
             later = float(value_at[-1])
             total += float(value_at[ends[i]]) if i in ends else max(0.0, later) if self.problem.most else later
         return total
+
+
+def _scale(value_at: Floats) -> float:
+    """Return the power of two, 1 or more, that makes the largest value large enough; it rounds nothing."""
+    largest = float(np.abs(value_at[np.isfinite(value_at)]).max(initial=0.0))
+    return 2.0 ** min(max(0, LEAST_LARGEST + 1 - math.frexp(largest)[1]), MOST_DOUBLINGS)
 
 
 class Cells:

@@ -53,7 +53,7 @@ class MasterProblem:
 
     def solve(self, left: Left) -> Solution:
         """Return the best completions that no cut excludes, or the best found in time."""
-        return self.program.rows.solve(left)
+        return self.program.run(left)
 
     def only_better(self, known: float) -> None:
         """Exclude the completions that no schedule better than a known one has."""

@@ -185,6 +185,18 @@ def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Cover
         assert found[0] == pytest.approx(found[1]), f"seed {seed}"
 
 
+@pytest.mark.parametrize(("covers", "kind"), [(Covers.RIGID, ""), (Covers.ELASTIC, "apart")])
+def test_no_optimum_depends_on_how_small_a_unit_of_money_is(covers: Covers, kind: str) -> None:
+    # The solver ends within a fixed difference of its optimum, which is more than all of these jobs are worth.
+    small = 2.0**-30
+    for seed in (1, 2, 5):
+        made = world(seed, bids=4, kind=kind)
+        cheap = tuple(replace(bid, utility=bid.utility.scaled(small)) for bid in made.bids)
+        problems = [OfflineProblem(bids, made.inventory, 0, 5, covers=covers) for bids in (made.bids, cheap)]
+        found, scaled = map(proven, problems)
+        assert scaled / small == pytest.approx(found), f"seed {seed}"
+
+
 @pytest.mark.parametrize("architecture", Architecture)
 def test_nor_of_weighted_completion(architecture: Architecture) -> None:
     seed = fresh_seed()
