@@ -97,7 +97,7 @@ def test_every_variable_that_is_documented_reaches_the_processes() -> None:
     page = (ROOT / "docs/operators/installation.md").read_text()
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.M))
     of_the_image = {"SHADOWPRICE_VAR", "NUMBA_CACHE_DIR"}
-    not_here = {"SHADOWPRICE_DEBUG", "SHADOWPRICE_EXECUTION", "SHADOWPRICE_COMMIT"}  # and no jobs run in a container
+    not_here = {"SHADOWPRICE_DEBUG", "SHADOWPRICE_EXECUTION"}  # and no jobs run in a container
     given = SERVICES["web"]["environment"]
     named = {name for value in given.values() if value for name in re.findall(r"\$\{([A-Z_]+)", value)}
     of_compose = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text())) - named
