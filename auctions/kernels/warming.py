@@ -23,6 +23,7 @@ from cluster import memory
 from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 from scheduling.kernels import Group
+from scheduling.model.errors import InvalidField, UnknownPolicy
 from scheduling.policies.base import Policy
 
 SIDE_BY_SIDE = 2
@@ -134,9 +135,17 @@ def _needed_by(market_id: int) -> tuple[Group, ...]:
 
 
 def groups_of_open_markets() -> tuple[Group, ...]:
-    """Return the kernels that open markets need, in the order of the markets."""
-    markets = Market.objects.filter(is_open=True).order_by("pk").values_list("pk", flat=True)
-    return tuple(dict.fromkeys(group for pk in markets for group in _needed_by(pk)))
+    """Return the kernels that open markets need, in the order of the markets.
+
+    A market whose policy this version does not have needs none: it must not keep others from being decided.
+    """
+    needed: dict[Group, None] = {}
+    for pk, name in Market.objects.filter(is_open=True).order_by("pk").values_list("pk", "cluster__name"):
+        try:
+            needed |= dict.fromkeys(_needed_by(pk))
+        except (UnknownPolicy, InvalidField) as error:
+            log.error("the market %s decides no bids: this version does not have its policy (%s)", name, error)
+    return tuple(needed)
 
 
 def prepare(market_id: int) -> bool:

@@ -79,6 +79,23 @@ def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market
     assert warming.groups_of_open_markets() == (kernels.RIGID, kernels.QUEUES, kernels.PLANNER)
 
 
+def test_a_market_whose_policy_is_gone_is_named_and_keeps_no_worker_from_the_others(
+    queued: Market, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = open_market(make_cluster("gone"), policy="dps")
+    PolicyVersion.objects.filter(market=gone).update(name="no-such")
+    compiled: list[kernels.Group] = []
+    settings.EMBEDDED = False
+    monkeypatch.setattr(warming, "compile_here", compiled.extend)
+    tasks.prepare_worker()
+    assert compiled == [kernels.RIGID, kernels.QUEUES]
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "the market gone decides no bids: this version does not have its policy (unknown policy 'no-such'; known: "
+    )
+    assert record.exc_info is None
+
+
 def test_a_server_asks_for_no_kernels_of_studies(db: None) -> None:
     """Certificates of completions and of competition need those of bounds."""
     for name in POLICIES.keys() - {"oasis"}:  # which these servers do not suit
