@@ -25,6 +25,13 @@ ENGINES: Final = ("django.db.backends.sqlite3", "django.db.backends.postgresql")
 HOST: Final = r"\*|\.?[^\s/:*]+|\[[0-9a-fA-F:.]+\]"
 """A host name as Django compares it; one that begins with a point is also of all names below it."""
 IN_MEMORY: Final = "sqlite://:memory:"
+OPTION_OF_TLS: Final = "ssl_cert_reqs=(none|optional|required)|ssl_(ca_certs|certfile|keyfile)=[^&]+"
+OPTIONS_OF_BROKER: Final = {
+    "redis": "",
+    "rediss": f"({OPTION_OF_TLS})(&({OPTION_OF_TLS}))*",
+    "unix": "db=[0-9]{1,9}",
+}
+"""Options after `?` in the address of a broker, by scheme. Celery and the client of Redis both understand it."""
 ORIGIN: Final = r"https?://([^\s/:@?#\[\]]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
 """An address without a path, as the header `Origin` has it; it may begin with `*.` for all names below one."""
 RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a rate such as 300/second"
@@ -129,11 +136,29 @@ def database(url: str) -> DBConfig:
     # Without a name it would be a database in memory, of which each process has its own: tests ask for it by name.
     is_named = found is not None and (url == IN_MEMORY or found["NAME"] not in ("", ":memory:"))
     if found is not None and found["ENGINE"] in ENGINES and is_named:
+        wrong.extend(_problems_of_database(found))
         return found
     # Its password is not shown.
     expected = "expected sqlite:///file or postgres://user:password@host:port/name"
     wrong.append(f"DATABASE_URL: {expected}, got another address")
     return dj_database_url.parse(IN_MEMORY)
+
+
+def _problems_of_database(found: DBConfig) -> list[str]:
+    name = Path(found["NAME"])
+    if found["ENGINE"].endswith("postgresql"):
+        import psycopg2.extensions  # noqa: PLC0415 (SQLite does not need it)
+
+        # Django itself reads this one.
+        options = {key: value for key, value in found.get("OPTIONS", {}).items() if key != "assume_role"}
+        try:
+            psycopg2.extensions.make_dsn(**options)
+        except psycopg2.ProgrammingError as error:
+            text = str(error).strip().removeprefix("invalid dsn: ")
+            return [f"DATABASE_URL: expected options of PostgreSQL, got {text}"]
+    elif str(name) != ":memory:" and (name.is_dir() or not name.absolute().parent.is_dir()):
+        return [f"DATABASE_URL: expected a file in a directory that exists, got {name}"]
+    return []
 
 
 def secret(name: str, default: str = "") -> str:
@@ -182,11 +207,12 @@ def broker(url: str) -> str:
     """Return the address of the broker, which is empty without one."""
     try:
         parts = urlsplit(url)
-        form = r"/\S+" if parts.scheme == "unix" else "(/([0-9]{1,9})?)?"
+        path = {"unix": r"/\S+"}.get(parts.scheme, "(/([0-9]{1,9})?)?")
         is_right = not url or (
-            parts.scheme in ("redis", "rediss", "unix")
+            parts.scheme in OPTIONS_OF_BROKER
             and re.fullmatch(r"\S+://\S+", url) is not None
-            and re.fullmatch(form, parts.path) is not None
+            and re.fullmatch(path, parts.path) is not None
+            and (not parts.query or re.fullmatch(OPTIONS_OF_BROKER[parts.scheme], parts.query) is not None)
             and parts.port != 0
         )
     except ValueError:  # a port that is no number
@@ -194,6 +220,18 @@ def broker(url: str) -> str:
     if not is_right:
         # Its password is not shown.
         wrong.append("REDIS_URL: expected redis://:password@host:port/number, got another address")
+    return url
+
+
+def broker_of_celery(url: str) -> str:
+    """Return the same broker as Celery names it: another scheme for a socket, and TLS that checks certificates."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        number = parts.query.removeprefix("db=") or "0"
+        return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={number}"
+    if parts.scheme == "rediss" and "ssl_cert_reqs=" not in parts.query:
+        # Without this option the client of Redis checks certificates, and Celery does not.
+        return parts._replace(query="&".join(filter(None, (parts.query, "ssl_cert_reqs=required")))).geturl()
     return url
 
 

@@ -18,6 +18,7 @@ from config.environment import (
     ORIGIN,
     RATE,
     broker,
+    broker_of_celery,
     database,
     directory,
     email_server,
@@ -45,8 +46,7 @@ STATIC_ROOT = folder_of_data(VAR_DIR, "static")  # WhiteNoise warns of a directo
 EXECUTION_DIR = directory("SHADOWPRICE_EXECUTION", VAR_DIR / "execution")
 """Directory of the files of jobs that run; the servers of a cluster must see it under the same path."""
 
-# All processes share one cache of compiled kernels: beside the sources or, where this user may not write there, in
-# VAR_DIR. The compiler, here and in child processes, reads the environment.
+# All processes share one cache of compiled kernels; the compiler, here and in child processes, reads the environment.
 if not beside_sources(BASE_DIR / "scheduling"):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(VAR_DIR / "kernels"))
 if os.environ.get("NUMBA_CACHE_DIR"):
@@ -409,7 +409,7 @@ PLANS_AT_ONCE = 1 if EMBEDDED else None
 RUNS_AT_ONCE = 2 if EMBEDDED else None
 """The same of the runs of experiments."""
 
-CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
+CELERY_BROKER_URL = broker_of_celery(REDIS_URL) if REDIS_URL else "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from ssl import CERT_NONE, CERT_REQUIRED
 from typing import Any, Final
 
 import pytest
+from celery import Celery
 from django.conf import LazySettings
 from django.test import Client
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from config import environment
 from config.environment import LEAST_KEY, WrongSettings, own_key, problems, refuse, secret
@@ -126,6 +129,21 @@ def test_a_database_that_is_none_of_the_two_is_refused_and_its_address_not_shown
     assert url not in line
 
 
+def test_an_option_that_postgresql_does_not_have_is_named(wrong: list[str]) -> None:
+    environment.database("postgres://u:pw@host/name?sslmode=require&assume_role=market")
+    assert wrong == []
+    environment.database("postgres://u:pw@host/name?sslmode=require&conn_max_age=60")
+    assert wrong == ['DATABASE_URL: expected options of PostgreSQL, got invalid connection option "conn_max_age"']
+
+
+def test_a_file_of_sqlite_needs_a_directory(tmp_path: Path, wrong: list[str]) -> None:
+    environment.database(f"sqlite:///{tmp_path}/rows.sqlite3")
+    assert wrong == []
+    for path in (tmp_path, tmp_path / "none" / "rows.sqlite3"):
+        environment.database(f"sqlite:///{path}")
+        assert wrong.pop() == f"DATABASE_URL: expected a file in a directory that exists, got {path}"
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -137,6 +155,10 @@ def test_a_database_that_is_none_of_the_two_is_refused_and_its_address_not_shown
         "redis://:pw@h:1/a",
         "redis://h x",
         "unix://",
+        "unix:///run/redis.sock?virtual_host=1",
+        "redis://h:6379/0?retries=3",
+        "rediss://h?ssl_cert_reqs=perhaps",
+        "rediss://h?ssl_cert_reqs=none&timeout=3",
     ],
 )
 def test_a_broker_that_is_none_is_refused_and_its_address_not_shown(wrong: list[str], url: str) -> None:
@@ -147,6 +169,38 @@ def test_a_broker_that_is_none_is_refused_and_its_address_not_shown(wrong: list[
 @pytest.mark.parametrize("url", ["", "redis://h", "rediss://:p%40w@[::1]:6379/15", "unix:///run/redis.sock?db=1"])
 def test_a_broker_may_have_a_password_a_port_and_a_number(wrong: list[str], url: str) -> None:
     assert environment.broker(url) == url
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("url", "connection", "expected"),
+    [
+        ("redis://:pw@h:1/2", Connection, {"host": "h", "port": 1, "password": "pw", "db": 2}),
+        ("unix:///run/redis.sock", UnixDomainSocketConnection, {"path": "/run/redis.sock", "db": 0}),
+        (
+            "unix://:pw@/run/redis.sock?db=3",
+            UnixDomainSocketConnection,
+            {"path": "/run/redis.sock", "password": "pw", "db": 3},
+        ),
+        ("rediss://h:1/2", SSLConnection, {"host": "h", "db": 2, "ssl_cert_reqs": CERT_REQUIRED}),
+        (
+            "rediss://h?ssl_ca_certs=/ca.pem",
+            SSLConnection,
+            {"ssl_cert_reqs": CERT_REQUIRED, "ssl_ca_certs": "/ca.pem"},
+        ),
+        ("rediss://h?ssl_cert_reqs=none", SSLConnection, {"ssl_cert_reqs": CERT_NONE}),
+    ],
+)
+def test_celery_connects_to_the_same_broker_and_checks_its_certificate(
+    monkeypatch: pytest.MonkeyPatch, wrong: list[str], url: str, connection: type, expected: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("redis.client.Redis.ping", lambda *_: True)  # nobody listens there
+    assert environment.broker(url) == url
+    with Celery(broker=environment.broker_of_celery(url)).connection_for_write() as opened:
+        channel: Any = opened.default_channel
+        pool = channel.client.connection_pool
+    assert issubclass(pool.connection_class, connection)
+    assert expected.items() <= pool.connection_kwargs.items()
     assert wrong == []
 
 
