@@ -34,6 +34,7 @@ def test_a_copy_of_sqlite_is_restored_and_bids_that_waited_are_decided(tmp_path:
     sequences = crowd.submit_all(before, count=BIDS)
     copy = tmp_path / "market.sqlite3"
     assert f"{copy}: " in manage("backup", str(copy), env=before)
+    assert copy.stat().st_mode & 0o777 == 0o600
     crowd.submit_all(before, count=BIDS)  # these came after the copy
     shutil.copy(copy, Path(after["SHADOWPRICE_VAR"]) / DATABASE)
     manage("migrate", "-v0", env=after)

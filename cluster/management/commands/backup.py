@@ -30,6 +30,7 @@ class Command(BaseCommand):
         part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
         try:
+            part.touch(mode=0o600)  # as the database: it has digests of passwords, and all that bidders state
             with closing(sqlite3.connect(connection.settings_dict["NAME"])) as database:
                 database.execute("VACUUM INTO ?", (str(part),))
             with part.open("rb") as written:
