@@ -180,6 +180,13 @@ def cancel(bid: Bid, *, slot: int) -> None:
     _move(bid, BidState.CANCELLED, "job cancelled", ended_slot=slot)
 
 
+def check_can_fail(bid: Bid) -> None:
+    """Raise WrongState unless the bid, as it was read, is a job that can fail."""
+    origins, state = _origins(BidState.FAILED), BidState(bid.state)
+    if state not in origins:
+        raise _wrong_state(bid, state, origins, BidState.FAILED)
+
+
 def fail(bid: Bid, *, slot: int, reason: str, refund: float) -> None:
     """End a job that cannot continue, and record the refund."""
     _move(bid, BidState.FAILED, "job failed", ended_slot=slot, end_reason=reason, refund=refund)

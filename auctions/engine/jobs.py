@@ -75,6 +75,7 @@ def fail_job(bid: Bid, reason: str, *, refund: Refund = Refund.UNDELIVERED) -> B
         moment = market_time(market)
         book = caught_up(market, moment)
         bid.refresh_from_db()
+        transitions.check_can_fail(bid)  # before its receipt is read: an archived bid has none
         amount = refund_of(bid, refund, now=moment.now)
         transitions.fail(bid, slot=moment.now, reason=reason, refund=amount)
         said = {"reason": reason, "refund": amount, "how": refund.value}

@@ -12,7 +12,7 @@ from auctions.engine.slots import pass_slots
 from auctions.history.sealing import Before, archive
 from auctions.models import Bid, BidState
 from auctions.state import book
-from tests.auctions.worlds import SLOT_S, make_market, make_user, set_time, submit
+from tests.auctions.worlds import SLOT_S, make_market, make_operator, make_user, set_time, submit
 
 
 @pytest.fixture
@@ -72,3 +72,16 @@ def test_its_charts_are_still_there(alice: Client, part: str) -> None:
 
 def test_a_bid_like_it_begins_with_an_empty_form(alice: Client) -> None:
     assert alice.get(reverse("submit", args=["lab"]), {"from": 1}).status_code == 200
+
+
+def test_to_fail_an_archived_job_is_refused_as_for_every_job_that_is_over(alice: Client) -> None:
+    operator = Client()
+    operator.force_login(make_operator())
+    said = {}
+    for number in (1, 3):  # the second one is completed, too, but not archived
+        body = {"reason": "a disk broke", "refund": "undelivered"}
+        answer = operator.post(f"/api/v1/clusters/lab/bids/{number}/fail", body, content_type="application/json")
+        said[number] = answer.status_code, answer.json()["detail"]
+    words = "is completed; only a bid that is planned or running can become failed."
+    assert said == {number: (409, f"Bid {number} {words}") for number in said}
+    assert [bid.seal_id is None for bid in Bid.objects.filter(sequence__in=said).order_by("sequence")] == [False, True]
