@@ -126,7 +126,7 @@ class WelfareRow(Answer):
     slot = number("Slot of the decision or publication, slot number.")
     seconds = serializers.FloatField(help_text="Time of it, seconds after the epoch of the cluster.")
     welfare = money("Sum of values so far")
-    revenue = money("Payments less refunds so far")
+    revenue = money("Payments less refunds so far; null for publications where bids compete", null=True)
     zero_price_bound = money("Bound at prices of 0 so far; null for a publication", null=True)
 
 
@@ -182,8 +182,8 @@ class SummaryOut(Answer):
         allow_null=True, help_text="The same mean, weighted by values or weights, slots; for operators."
     )
     welfare = money("Payoff plus revenue")
-    revenue = money("Payments less refunds")
-    payoff = money("Welfare less revenue: what is left to the bidders")
+    revenue = money("Payments less refunds; null for bidders where bids compete", null=True)
+    payoff = money("Welfare less revenue: what is left to the bidders; null if revenue is", null=True)
     acceptance = serializers.FloatField(allow_null=True, help_text="Admitted bids over decided bids, 0 to 1.")
     utilisation = serializers.FloatField(help_text="Mean share of units held in the slot under way, 0 to 1.")
     price = money("Mean price of a unit-slot in the next slot")

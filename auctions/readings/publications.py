@@ -5,10 +5,12 @@ figures that do not change between publications. A publication is made at the be
 admitted since the last publication that still count belong to at least LEAST_OWNERS owners. An owner who subtracts
 their own bids is left with a sum over the bids of at least LEAST_OWNERS - 1 other owners, and none of these bids was in
 an earlier sum. A team counts as one owner, since members see its bids. Only one published figure (welfare) depends on
-values. With a second one, such as a mean weighted by value, the equations could have a unique solution.
+values. With a second one, such as a mean weighted by value, the equations could have a unique solution. So bidders do
+not read revenue and payoff where bids compete: a payment is there what others stated to lose, and if one bid paid, the
+sum shows it.
 
-Operators read the present figures. So does a user who owns all bids of a market, because there are no others to
-protect.
+Operators read the present figures. So does an owner of all bids of a market, be it a user or a team, because there are
+no others to protect.
 """
 
 from collections.abc import Sequence
@@ -31,6 +33,7 @@ from auctions.readings.types import Flow, Summary, Welfare
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.recent import Recent
 from cluster.database.prepared import Prepared
+from scheduling.registry import POLICIES
 
 LEAST_OWNERS: Final = 4
 """Least number of owners whose admitted bids are new in a publication."""
@@ -51,6 +54,10 @@ OF_STANDING: Final = (STANDING_WAIT, STANDING_SHARE, STANDING_THROUGH)
 SEALED: Final = frozenset({"weighted_jct_slots", "standing"})
 """Figures that are not published. Together with welfare, the mean weighted by value would allow to compute values. The
 number of standing bids falls when a bid becomes worthless to its owner: they are published among the rejected ones.
+"""
+OF_PAYMENTS: Final = ("revenue", "payoff")
+"""Figures that bidders do not read where bids compete or competed. Rows of publications have them all the same: events
+give them again, and the audit compares both.
 """
 
 
@@ -74,6 +81,18 @@ _NEW = Prepared(
 )
 _OF_OTHERS = Prepared(
     lambda market, viewer: Bid.objects.filter(market=market).exclude(owner=viewer).order_by().values_list("pk")[:1],
+    int,
+    int,
+)
+_OF_OTHER_TEAMS = Prepared(
+    lambda market, viewer, team: (
+        Bid.objects.filter(market=market)
+        .exclude(owner=viewer)
+        .filter(Q(team=None) | ~Q(team=team))
+        .order_by()
+        .values_list("pk")[:1]
+    ),
+    int,
     int,
     int,
 )
@@ -180,13 +199,23 @@ def _new_owners(market: Market, *, since: int) -> int:
 
 
 def sees_all(market: Market, viewer: User) -> bool:
-    """Return whether the viewer may read present figures: an operator, or the owner of all bids of the market."""
-    return operates(viewer, market.cluster) or not _OF_OTHERS(market.pk, viewer.pk)
+    """Return whether the viewer may read present figures: an operator, or a user who sees all bids of the market, since
+    all are the user's own or of the user's team.
+    """
+    if operates(viewer, market.cluster):
+        return True
+    team = rights_of(viewer).team
+    return not (_OF_OTHERS(market.pk, viewer.pk) if team is None else _OF_OTHER_TEAMS(market.pk, viewer.pk, team))
 
 
 def party_of(owner: int, team: int | None) -> tuple[str, int]:
     """Return who learns of a bid: its owner or, since members of a team see its bids, the team."""
     return ("user", owner) if team is None else ("team", team)
+
+
+def competed(market: Market) -> bool:
+    """Return whether bids compete in the market, or did under an earlier policy."""
+    return any(POLICIES[name].competes for name in set(market.policies.values_list("name", flat=True)))
 
 
 def unrecorded_withdrawals(market: Market, viewer: User) -> int:
@@ -205,9 +234,11 @@ def unrecorded_withdrawals(market: Market, viewer: User) -> int:
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     """Return slot and figures of the last publication; before the first, those of the market when it opened, empty."""
     last = _LAST.first(market.pk)
-    nothing = _of_no_bids()
+    sealed = OF_PAYMENTS if competed(market) else ()
+    nothing = _of_no_bids() | dict.fromkeys(sealed)
     if last is not None:
-        return last.slot, nothing | {name: last.figures[name] for name in last.figures if name not in OF_STANDING}
+        hidden = (*OF_STANDING, *sealed)
+        return last.slot, nothing | {name: last.figures[name] for name in last.figures if name not in hidden}
     opened = Event.objects.filter(market=market, kind=EventKind.OPENED).order_by("version")[0]
     return opened.slot, nothing
 
@@ -245,7 +276,7 @@ def welfare(market: Market, viewer: User) -> Welfare:
         slot=np.array([row.slot for row in rows], dtype=np.int64),
         seconds=np.array([float(row.slot * slot_seconds) for row in rows], dtype=np.float64),
         welfare=np.array([row.figures["welfare"] for row in rows], dtype=np.float64),
-        revenue=np.array([row.figures["revenue"] for row in rows], dtype=np.float64),
+        revenue=None if competed(market) else np.array([row.figures["revenue"] for row in rows], dtype=np.float64),
         sequence=None,
         zero_price_bound=None,
         bound=None,

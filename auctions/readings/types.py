@@ -49,8 +49,9 @@ class Summary:
     cancelled: int
     failed: int
     welfare: float
-    revenue: float
-    payoff: float
+    revenue: float | None
+    payoff: float | None
+    """Welfare less revenue. Both are None in published figures where bids compete or competed."""
     acceptance: float | None
     """Share of the decided bids; None while there are none."""
     utilisation: float
@@ -150,8 +151,8 @@ class Welfare:
     """Cluster time of the decision or publication, seconds after the epoch, J."""
     welfare: Floats
     """Sum of values so far, J."""
-    revenue: Floats
-    """Sum of payments so far, J."""
+    revenue: Floats | None
+    """Sum of payments so far, J; None if it is not published."""
     sequence: Ints | None
     """Sequence number of each decided bid, J; None for publications, which are sums over several bids."""
     zero_price_bound: Floats | None

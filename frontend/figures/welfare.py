@@ -76,15 +76,17 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
 def table(series: Welfare, line: TimeLine) -> Table:
     """Return all decisions, or all publications, as a table; the certified bound stands in the last row."""
     dates = [line.date_of_seconds(float(s)) for s in series.seconds]
-    sums = [series.welfare.tolist(), series.revenue.tolist()]
+    found = {"welfare": series.welfare, "revenue": series.revenue}
+    shown = {name: amounts.tolist() for name, amounts in found.items() if amounts is not None}
+    sums = shown.values()
     if series.sequence is None or series.zero_price_bound is None:
         published = zip(dates, series.decided.tolist(), *sums, strict=True)
-        return Table(("published_utc", "decided", "welfare", "revenue"), published)
+        return Table(("published_utc", "decided", *shown), published)
     certified: list[float | None] = [None] * len(dates)
     if dates and series.bound is not None:
         certified[-1] = series.bound.value
     rows = zip(series.sequence.tolist(), dates, *sums, series.zero_price_bound.tolist(), certified, strict=True)
-    return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound", "certified_bound"), rows)
+    return Table(("bid", "decided_utc", *shown, "zero_price_bound", "certified_bound"), rows)
 
 
 def _words(bound: Certificate) -> str:

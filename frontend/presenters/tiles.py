@@ -25,11 +25,14 @@ def tiles_of(reading: Summary) -> list[Tile]:
     left_out = [*UNPUBLISHED] if reading.published is not None else []
     if POLICIES[reading.policy].competes:
         left_out.append(_price)  # nothing has a posted price
+    if reading.revenue is None:
+        left_out.append(_revenue)
     return [make(reading) for make in TILES[reading.objective] if make not in left_out]
 
 
 def _welfare(reading: Summary) -> Tile:
-    return Tile("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.payoff)}")
+    kept = "of admitted bids" if reading.payoff is None else f"bidders keep {money(reading.payoff)}"
+    return Tile("welfare", "Welfare", money(reading.welfare), kept)
 
 
 def _revenue(reading: Summary) -> Tile:

@@ -274,6 +274,9 @@ def sections_of(
 ) -> list[Section]:
     """Return the charts of an overview with the choices in the address; `published` for published figures."""
     charts = PUBLISHED if published else CHARTS
+    if published and policy.competes:
+        sealed = replace(charts["welfare"], title="Welfare", spoken="Cumulative welfare as published")
+        charts = {**charts, "welfare": sealed}
     # Where bids compete, nothing has a posted price.
     names = [name for name in SECTIONS[policy.objective] if name != "prices" or not policy.competes]
     choices = {name: charts[name].choices(servers) for name in names}

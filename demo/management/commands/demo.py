@@ -264,7 +264,7 @@ def _money(seen: market_readings.Summary) -> list[tuple[str, str]]:
     return [
         # The demo draws the values of bids, also for a trace.
         ("welfare, synthetic", f"{seen.welfare:.2f}"),
-        ("revenue", f"{seen.revenue:.2f}"),
+        ("revenue", "-" if seen.revenue is None else f"{seen.revenue:.2f}"),
         ("upper bound", "-" if bound is None else f"{bound.value:.2f}"),
         ("which bound", "-" if bound is None else bound.get_kind_display()),
     ]

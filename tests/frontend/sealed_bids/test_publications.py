@@ -1,5 +1,6 @@
 """Sums over bids are published with those of enough owners, and only then."""
 
+import re
 from itertools import combinations
 
 import numpy as np
@@ -9,16 +10,20 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts.models import Membership, Role, Team
 from auctions.domain.totals import VALUE_KEPT
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Publication
 from auctions.readings import market_readings, publications
 from auctions.readings.publications import LEAST_OWNERS
+from tests.auctions.competing import make_market as make_competition
 from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_operator, set_time, submit
-from tests.frontend.sealed_bids.worlds import PEOPLE
+from tests.frontend.sealed_bids.addresses import Spy
+from tests.frontend.sealed_bids.worlds import NUMBERS, PEOPLE, SUMS
 
 pytestmark = pytest.mark.thorough
 
@@ -122,3 +127,54 @@ def test_who_owns_all_bids_reads_them_as_they_stand_until_another_bids(people: d
     seen = publications.summary(market, alice)
     assert (seen.published, seen.welfare) == (0, 0.0)
     assert publications.summary(market, make_operator()).welfare == 200.0
+
+
+def test_where_bids_compete_bidders_read_no_sum_of_payments(people: dict[str, User], client: Client) -> None:
+    """Dave starts before Erin and pays what she loses, all of her value. It is the only payment, hence their sum."""
+    market = make_competition()
+
+    def pass_to(slot: int) -> None:
+        set_time(market, slot * SLOT_S)
+        pass_slots(market.pk)
+
+    def bid(who: str, value: float, slots: int) -> None:
+        utility = {"form": "step", "value": value, "deadline_s": slots * SLOT_S}
+        submit(market, people[who], value, utility=utility, standing=True)
+        decision_queue.process_pending(market.pk)
+
+    bid("bob", 100.0, 1)
+    bid("erin", 37.0, 2)
+    bid("dave", 500.0, 2)
+    pass_to(1)
+    for slot, who in enumerate(("carol", "alice"), start=2):
+        pass_to(slot)
+        bid(who, 50.0, 1)
+    pass_to(4)
+    assert Bid.objects.get(owner=people["dave"]).payment == Publication.objects.get().figures["revenue"] == 37.0
+    read = Spy(client, market, NUMBERS).look("published", only=SUMS)
+    summary = publications.summary(market, people["alice"])
+    assert (summary.welfare, summary.revenue, summary.payoff, summary.published) == (700.0, None, None, 4)
+    assert publications.welfare(market, people["alice"]).revenue is None
+    sums = {path: answer[2].decode() for path, answer in read.items() if SUMS.search(path)}
+    assert any("700" in text for text in sums.values())
+    assert not [path for path, text in sums.items() if re.search(r"\b(37|663)(\.0+)?\b", text)]
+    assert publications.summary(market, make_operator()).revenue == 37.0
+    change_policy(market, name="completions", parameters=dict(PRICED), by=None)
+    assert publications.summary(market, people["alice"]).revenue is None, "what was paid before is in the sum"
+
+
+def test_members_of_a_team_with_all_bids_read_them_as_they_stand_until_another_bids(people: dict[str, User]) -> None:
+    market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
+    team = Team.objects.create(name="vision", title="Vision")
+    for name in ("alice", "bob"):
+        Membership.objects.create(user=people[name], team=team, role=Role.BIDDER)
+        submit(market, people[name], 100.0)
+    decision_queue.process_pending(market.pk)
+    alice = User.objects.get(username="alice")
+    mine = publications.summary(market, alice)
+    assert (mine.published, mine.submitted, mine.welfare) == (None, 2, 200.0)
+    assert publications.summary(market, people["carol"]).welfare == 0.0
+    submit(market, people["carol"], 100.0)
+    decision_queue.process_pending(market.pk)
+    seen = publications.summary(market, alice)
+    assert (seen.published, seen.submitted, seen.welfare) == (0, 0, 0.0)
