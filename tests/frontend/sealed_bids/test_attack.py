@@ -18,7 +18,8 @@ from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, DecisionRecord, Market, Publication
 from auctions.readings import certificates
-from tests.auctions.worlds import PRICED, SLOT_S, make_cluster, make_operator, set_time, submit
+from tests.auctions.competing import make_market as make_competition
+from tests.auctions.worlds import PRICED, SLOT_S, body, make_cluster, make_operator, set_time, submit
 from tests.draws import rounds
 from tests.frontend.sealed_bids.addresses import Spy, addresses
 from tests.frontend.sealed_bids.worlds import NUMBERS, OTHERS, PEOPLE, POLICIES, SUMS
@@ -182,3 +183,32 @@ def test_prices_and_use_reveal_which_machines_were_taken_and_what_these_cost_and
     assert sum(int(r[3]) * (float(r[7]) - float(r[6])) for r in (row.split(",") for row in together)) == held
     places = [(row.split(",")[0], row.split(",")[1], row.split(",")[6]) for row in together]
     assert len(places) == len(set(places)), "one bar for all others on a place"
+
+
+def _until(slots: float, value: float = 100.0) -> dict[str, Any]:
+    return {"form": "step", "value": value, "deadline_s": slots * SLOT_S}
+
+
+@pytest.mark.parametrize("deadline", [5, 9])
+def test_prices_of_completions_reveal_the_promised_slot_of_another(
+    people: dict[str, User], client: Client, deadline: int
+) -> None:
+    market = open_market(make_cluster(units=8, horizon=12), policy="completions", parameters=dict(PRICED))
+    submit(market, people["bob"], 100.0, epochs=3, utility=_until(deadline))
+    decision_queue.process_pending(market.pk)
+    prices = np.array(client.get("/api/v1/clusters/lab/prices").json()["prices"])[:, 0, 0]
+    falls = np.flatnonzero(np.diff(prices) < 0)
+    assert falls[0] + 1 == deadline, "a promise costs the same up to the slot by which work is due, and less from there"
+
+
+@pytest.mark.parametrize(("deadline", "moved"), [(3, 0), (4, 1), (5, 2)])
+def test_quotes_where_bids_compete_reveal_how_far_the_job_of_another_can_be_moved(
+    people: dict[str, User], client: Client, deadline: int, moved: int
+) -> None:
+    market = make_competition()
+    submit(market, people["bob"], 100.0, epochs=3, utility=_until(deadline))
+    decision_queue.process_pending(market.pk)
+    asked = [body(100.0, epochs=slots, utility=_until(slots)) for slots in (1, 2, 3)]
+    path = "/api/v1/clusters/lab/quotes"
+    quotes = [client.post(path, one, content_type="application/json").json()["admitted"] for one in asked]
+    assert sum(quotes) == moved, "jobs that start at once, and so make the other one wait, are admitted up to this size"
