@@ -106,7 +106,11 @@ def readings(market: Market) -> dict[str, Any]:
     welfare, flow = market_readings.welfare(market), market_readings.flow(market)
     return {
         "figures": figures_of(sums_by_state(Bid.objects.filter(market=market))),
-        "welfare": [welfare.welfare.tolist(), welfare.revenue.tolist(), np.asarray(welfare.zero_price_bound).tolist()],
+        "welfare": [
+            welfare.welfare.tolist(),
+            np.asarray(welfare.revenue).tolist(),
+            np.asarray(welfare.zero_price_bound).tolist(),
+        ],
         "flow": [flow.flow.tolist(), flow.mean.tolist()],
         "utilisation": market_readings.utilisation(market, start=0, end=end).used.tolist(),
         "prices": market_readings.prices(market, start=0, end=end).price.tolist(),

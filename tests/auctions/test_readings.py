@@ -43,6 +43,8 @@ def test_the_summary_adds_up(busy: Market) -> None:
     s = market_readings.summary(busy)
     assert s.submitted == 31 == s.admitted + s.rejected + s.undecided + s.withdrawn
     assert s.admitted == s.planned + s.running + s.completed + s.cancelled + s.failed
+    assert s.payoff is not None
+    assert s.revenue is not None
     assert s.welfare == pytest.approx(s.payoff + s.revenue)
     assert 0 <= s.utilisation <= 1
     assert s.price > 0
@@ -89,6 +91,7 @@ def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
     assert series.zero_price_bound is not None
     assert len(series.sequence) == s.admitted + s.rejected == series.decided[-1]
     assert series.welfare[-1] == pytest.approx(s.welfare)
+    assert series.revenue is not None
     assert series.revenue[-1] == pytest.approx(s.revenue)
     assert (np.diff(series.zero_price_bound) >= 0).all()
 
