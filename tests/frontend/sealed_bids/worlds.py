@@ -97,6 +97,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "OASiS, paper prices of past bids": ("oasis", {**PRICED, "price": "paper"}),
     "OASiS, paper prices": ("oasis", {**PRICED, "price": "paper", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
     "completions": ("completions", {**PRICED}),
+    "competition": ("competition", {}),
     "weighted completion": ("weighted_completion", {}),
     "FIFO": ("fifo", {}),
     "preemptive": ("preemptive", {}),
