@@ -104,7 +104,10 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
     if not anything_to_do(table):  # reading first takes no lock
         return None
     with transaction.atomic():
-        moment, most = now(), table.at_once()
+        most = table.at_once()
+        if most is not None:  # one after the other: two workers that count at once would both find room for one more
+            list(table.rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
+        moment = now()
         alive = table.rows.filter(worker_alive(moment)).count()
         if most is not None and alive >= most:
             return None
