@@ -16,7 +16,7 @@ from datetime import datetime
 from time import monotonic, sleep
 from typing import Any, Final, Generic, TypeVar
 
-from django.db import DatabaseError, close_old_connections, transaction
+from django.db import DatabaseError, close_old_connections, connection, transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
 from auctions.domain import waking
@@ -32,6 +32,8 @@ MOST_ATTEMPTS: Final = 3
 LONGEST_WRITE_S: Final = 60.0
 """Seconds for which a write of a result is retried on a busy database: the result may have taken an hour."""
 WRITE_PAUSE_S: Final = 0.5
+SPACE: Final = 20_261
+"""First key of the advisory locks under which rows are claimed; those of markets have another one."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -105,8 +107,8 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
         return None
     with transaction.atomic():
         most = table.at_once()
-        if most is not None:  # one after the other: two workers that count at once would both find room for one more
-            list(table.rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
+        if most is not None:
+            _one_after_the_other(table)
         moment = now()
         alive = table.rows.filter(worker_alive(moment)).count()
         if most is not None and alive >= most:
@@ -116,6 +118,16 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
             if attempt is not None:
                 return attempt
     return None
+
+
+def _one_after_the_other(table: JobTable[Row]) -> None:
+    """Let one worker claim a row of this table at a time: two that count at once would both find room for one more.
+
+    An advisory lock, since locks of rows could wait for a deletion that waits for them. SQLite has one writer anyway.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [SPACE, table.quota])
 
 
 def _begin_first(table: JobTable[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
