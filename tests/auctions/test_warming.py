@@ -45,7 +45,11 @@ def queued(market: Market) -> Market:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Start a warm-up whose processes report what is given, and then continue without a report."""
+    """Start a warm-up whose processes report what is given, and then continue without a report.
+
+    Kernels count as loaded at once: how long a slow machine takes to compile them is not what these tests are about.
+    """
+    monkeypatch.setattr(kernels, "warm_up", lambda *groups: None)
     begun: list[warming.Warming] = []
 
     def begin(*groups: kernels.Group, done: tuple[str, ...] = (), ends: bool = False) -> warming.Warming:
