@@ -24,23 +24,33 @@ from scheduling.policies.oasis import Oasis
 from scheduling.policies.preemptive import Preemptive
 from scheduling.policies.weighted_completion import WeightedCompletion
 
-POLICIES: Mapping[str, type[Any]] = {
-    "dps": Dps,
-    "oasis": Oasis,
-    "completions": Completions,
-    "competition": Competition,
-    "weighted_completion": WeightedCompletion,
-    "fifo": Fifo,
-    "drf": Drf,
-    "antman": AntMan,
-    "tiresias": Tiresias,
-    "preemptive": Preemptive,
-    "srtf": Srtf,
-    "tiresias_l": TiresiasL,
-    "batch_sche": BatchSche,
-    "rrh": Rrh,
-    "dorm": Dorm,
-}
+
+class _Policies(dict[str, type[Any]]):
+    """Policies by their names. Records may name one that a former version had; the error lists those of this one."""
+
+    def __missing__(self, name: str) -> type[Any]:
+        raise UnknownPolicy(name, self)
+
+
+POLICIES: Mapping[str, type[Any]] = _Policies(
+    {
+        "dps": Dps,
+        "oasis": Oasis,
+        "completions": Completions,
+        "competition": Competition,
+        "weighted_completion": WeightedCompletion,
+        "fifo": Fifo,
+        "drf": Drf,
+        "antman": AntMan,
+        "tiresias": Tiresias,
+        "preemptive": Preemptive,
+        "srtf": Srtf,
+        "tiresias_l": TiresiasL,
+        "batch_sche": BatchSche,
+        "rrh": Rrh,
+        "dorm": Dorm,
+    }
+)
 
 
 def make_policy(name: str, parameters: Json) -> Policy:
@@ -70,10 +80,7 @@ def make_policy(name: str, parameters: Json) -> Policy:
     ...
     scheduling.model.errors.InvalidField: price: expected one of quantile, fluid, paper, got 'free'
     """
-    try:
-        kind = POLICIES[name]
-    except KeyError:
-        raise UnknownPolicy(name, POLICIES) from None
+    kind = POLICIES[name]
     if not isinstance(parameters, dict):
         raise InvalidField("parameters", f"expected an object, got {shown(parameters)}")
     known = parameters_of(kind)

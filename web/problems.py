@@ -22,7 +22,7 @@ from cluster import clock
 from cluster.database.busy import is_busy, is_full, is_of_other_schema
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
-from scheduling.model.errors import InvalidField
+from scheduling.model.errors import InvalidField, PolicyMissing, UnknownPolicy
 from web.errors import BodyTooLarge, ServiceError
 from web.logs import words_of_suspicious
 from web.schema import rows_of
@@ -111,6 +111,8 @@ def handler500(request: HttpRequest) -> HttpResponseBase:
     error = sys.exc_info()[1]
     if isinstance(error, ServiceError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         return busy(request, str(error))
+    if isinstance(error, PolicyMissing):
+        return busy(request, words_of_missing(error))
     if error is not None and (words := _retry_words(error)):
         return busy(request, words)
     return _plain(500, "The server failed; this is logged.") if _is_api(request) else server_error(request)
@@ -132,6 +134,14 @@ def locked_login(request: HttpRequest, *_args: object) -> HttpResponse:
 def too_many(request: HttpRequest, detail: str, *, wait_s: float) -> HttpResponse:
     """Refuse a request that came too often: a problem document below /api/, a page elsewhere."""
     return _refusal(request, status.HTTP_429_TOO_MANY_REQUESTS, detail, wait_s=max(1, math.ceil(wait_s)))
+
+
+def words_of_missing(error: PolicyMissing) -> str:
+    """Return a sentence that says which policy of a market this version does not have."""
+    if isinstance(error, UnknownPolicy):
+        return f"This version does not have a policy that was recorded ({error})."
+    words = str(error)
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _retry_words(error: BaseException) -> str:
@@ -179,6 +189,8 @@ def _translated(error: Exception) -> Exception:
             return ValidationError({one.field or "body": [one.problem] for one in error.all_wrong})
         case ServiceError():
             return _of_service(error)
+        case PolicyMissing():
+            return Unavailable(words_of_missing(error))
         case DatabaseError() | InterfaceError() if words := _retry_words(error):
             return Unavailable(words)
         case RequestDataTooBig():

@@ -108,11 +108,12 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if not self.has_change_permission(request, market):
             raise PermissionDenied
         current = PolicyVersion.in_force(market.pk)
+        in_force = current.policy()
         name = request.GET.get("policy", current.name)
         if name not in POLICIES:
             self.message_user(request, str(UnknownPolicy(name, POLICIES)), messages.ERROR)
             return HttpResponseRedirect(request.path)
-        initial = current.policy().to_json() if current.name == name else POLICIES[name]().to_json()
+        initial = in_force.to_json() if current.name == name else POLICIES[name]().to_json()
         # A policy without parameters sends an empty form.
         form = PolicyForm(request.POST if request.method == "POST" else None, policy=name, initial=initial)
         seen = None

@@ -23,7 +23,7 @@ from cluster import memory
 from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 from scheduling.kernels import Group
-from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.errors import PolicyMissing
 from scheduling.policies.base import Policy
 
 SIDE_BY_SIDE = 2
@@ -140,11 +140,11 @@ def groups_of_open_markets() -> tuple[Group, ...]:
     A market whose policy this version does not have needs none: it must not keep others from being decided.
     """
     needed: dict[Group, None] = {}
-    for pk, name in Market.objects.filter(is_open=True).order_by("pk").values_list("pk", "cluster__name"):
+    for pk in Market.objects.filter(is_open=True).order_by("pk").values_list("pk", flat=True):
         try:
             needed |= dict.fromkeys(_needed_by(pk))
-        except (UnknownPolicy, InvalidField) as error:
-            log.error("the market %s decides no bids: this version does not have its policy (%s)", name, error)
+        except PolicyMissing as error:
+            log.error("%s", error)
     return tuple(needed)
 
 

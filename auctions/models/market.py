@@ -11,6 +11,7 @@ from accounts.models import Team
 from cluster.database.compact import CompactJSONField, CompactTextField
 from cluster.database.prepared import Prepared
 from cluster.models import Cluster
+from scheduling.model.errors import InvalidField, PolicyMissing, UnknownPolicy, in_words
 from scheduling.policies.base import Policy
 from scheduling.registry import recorded_policy
 from web.numbers import money
@@ -92,8 +93,14 @@ class PolicyVersion(models.Model):
         return found
 
     def policy(self) -> Policy:
-        """Return the policy with these parameters."""
-        return recorded_policy(self.name, self.parameters)
+        """Return the policy with these parameters; raises PolicyMissing if this version does not have it."""
+        try:
+            return recorded_policy(self.name, self.parameters)
+        except (UnknownPolicy, InvalidField) as error:
+            why = f"{self.name}: {in_words(error)}" if isinstance(error, InvalidField) else str(error)
+            name = self.market.cluster.name
+            words = f"the market {name} decides no bids: this version does not have its policy ({why})"
+            raise PolicyMissing(f"{words}; an operator has to run the version that has it") from error
 
 
 _IN_FORCE = Prepared(lambda market: PolicyVersion.objects.filter(market=market).order_by("-number")[:1], int)

@@ -1,5 +1,6 @@
 """The list of markets, a market's overview, and the data that keeps it up to date."""
 
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
@@ -12,7 +13,9 @@ from frontend.access import market_named, market_view, page_view, timeline_of, v
 from frontend.presenters.tiles import tiles_of
 from frontend.views.charts import CHARTS, Shown, sections_of
 from frontend.views.responses import csv_response, figure_response, unless_known
+from scheduling.model.errors import PolicyMissing
 from scheduling.registry import POLICIES
+from web import problems
 
 
 @market_view
@@ -21,9 +24,16 @@ def market_list(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     markets = Market.objects.filter(cluster__in=visible_clusters(viewer)).select_related("cluster")
     markets = markets.order_by("cluster__name")
-    found = [(market, publications.summary(market, viewer)) for market in markets]
-    rows = [(market, reading, tiles_of(reading)[:4], timeline_of(market)) for market, reading in found]
-    return render(request, "frontend/markets.html", {"rows": rows})
+    return render(request, "frontend/markets.html", {"rows": [_card_of(market, viewer) for market in markets]})
+
+
+def _card_of(market: Market, viewer: User) -> dict[str, object]:
+    """Return what the list shows of a market; only words if this version does not have its policy."""
+    try:
+        reading = publications.summary(market, viewer)
+    except PolicyMissing as error:
+        return {"market": market, "missing": problems.words_of_missing(error)}
+    return {"market": market, "reading": reading, "tiles": tiles_of(reading)[:4], "line": timeline_of(market)}
 
 
 @market_view

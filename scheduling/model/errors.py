@@ -67,7 +67,11 @@ class OutsideHorizon(SchedulingError):
     """A schedule uses slots the ledger does not hold."""
 
 
-class UnknownPolicy(SchedulingError):
+class PolicyMissing(SchedulingError):
+    """This version does not have a policy that was recorded."""
+
+
+class UnknownPolicy(PolicyMissing):
     """A policy name that the registry does not list."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:

@@ -97,6 +97,7 @@ def test_a_market_whose_policy_is_gone_is_named_and_keeps_no_worker_from_the_oth
     assert record.getMessage().startswith(
         "the market gone decides no bids: this version does not have its policy (unknown policy 'no-such'; known: "
     )
+    assert record.getMessage().endswith("; an operator has to run the version that has it")
     assert record.exc_info is None
 
 
