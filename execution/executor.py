@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import Final
 
 from auctions.domain.errors import WrongState
@@ -76,12 +76,22 @@ class Executor:
         Makes the engine of a cluster.
     now
         Returns seconds since 1970.
+    tick
+        Returns seconds of a clock that is never set.
     """
 
-    def __init__(self, holder: str, engines: Engines, now: Callable[[], float] = time) -> None:
+    def __init__(
+        self,
+        holder: str,
+        engines: Engines,
+        now: Callable[[], float] = time,
+        tick: Callable[[], float] = monotonic,
+    ) -> None:
         self._holder = holder
         self._make = engines
         self._now = now
+        self._tick = tick
+        self._wait = lease.Wait()
         self._engines: dict[tuple[int, str], Engine] = {}
         self._files: dict[int, ProgressFile] = {}
         """The progress file of each live generation; one that is unknown is read from the start again."""
@@ -92,7 +102,7 @@ class Executor:
 
     def once(self) -> bool:
         """Do what there is to do now for all clusters; return whether this executor is active."""
-        fence = lease.take(self._holder, now=self._now())
+        fence = lease.take(self._holder, now=self._now(), wait=self._wait, tick=self._tick())
         if fence is None:
             return False
         self._fence = fence

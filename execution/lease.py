@@ -1,11 +1,13 @@
 """One executor is active: it holds the lease, and its fence is written with what it does.
 
 Another executor takes the lease when it has run out, with a greater fence. What the former one writes afterwards is
-refused, so two executors never work on the same rows.
+refused, so two executors never work on the same rows. A lease has also run out if nobody has renewed it for as long as
+it lasts: its end may lie far ahead, because the clock was ahead when it was written.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from django.db import transaction
@@ -28,7 +30,23 @@ class Fenced(Exception):
     """Another executor has taken the lease."""
 
 
-def take(holder: str, *, now: float) -> int | None:
+@dataclass
+class Wait:
+    """The wait of one process for the lease, by a clock that is never set."""
+
+    until: float | None = None
+    """End of the lease as this process last saw it, seconds since 1970."""
+    began: float = 0.0
+    """Time at which it first saw this end, seconds."""
+
+    def is_over(self, until: float, *, tick: float) -> bool:
+        """Return whether the end has not changed for as long as a lease lasts; `tick` is the time in seconds."""
+        if until != self.until:
+            self.until, self.began = until, tick
+        return tick >= self.began + LASTS_S
+
+
+def take(holder: str, *, now: float, wait: Wait, tick: float) -> int | None:
     """Take or renew the lease; return its fence, or None while another executor holds it.
 
     Parameters
@@ -37,6 +55,10 @@ def take(holder: str, *, now: float) -> int | None:
         Name of the process, different for each start.
     now
         Seconds since 1970.
+    wait
+        The wait of this process.
+    tick
+        Seconds of a clock that is never set.
     """
     with transaction.atomic():
         lease = _LOCKED.first()
@@ -45,7 +67,7 @@ def take(holder: str, *, now: float) -> int | None:
                 name=NAME, defaults={"holder": holder, "fence": 1, "since": now, "until": now + LASTS_S}
             )
         if lease.holder != holder:
-            if now < lease.until:
+            if not wait.is_over(lease.until, tick=tick) and now < lease.until:
                 return None
             lease.holder = holder
             lease.fence += 1

@@ -11,6 +11,7 @@ from auctions.models import BidState, Commitment
 from auctions.state import book
 from execution import launching, lease
 from execution.engines.base import EngineError, Limits, Start
+from execution.executor import Executor
 from execution.models import (
     Ending,
     Execution,
@@ -291,6 +292,28 @@ def test_one_executor_is_active_and_another_one_takes_over_when_its_lease_has_ru
     other.close()
     assert Lease.objects.get().until == world.now  # pages say since when none is active
     assert one.once()
+
+
+def test_a_lease_that_ends_far_ahead_is_over_when_nobody_has_renewed_it_for_as_long_as_it_lasts(world: World) -> None:
+    ticks = [0.0]
+    other = Executor("other", lambda _: world.engine, now=lambda: world.now, tick=lambda: ticks[0])
+    one = world.executor("one")
+    world.wall[0] += 100_000
+    assert one.once()
+    fence = Lease.objects.get().fence
+    world.wall[0] -= 100_000  # the clock of the host was ahead for a moment, and the executor died
+    assert not other.once()
+    ticks[0] += 14
+    world.wall[0] += 100_001
+    assert one.once()
+    world.wall[0] -= 100_001
+    ticks[0] += 1
+    assert not other.once(), "it was renewed meanwhile, or so it looks"
+    ticks[0] += 15
+    assert other.once()
+    assert Lease.objects.get().fence == fence + 1
+    assert Lease.objects.get().until == world.now + lease.LASTS_S
+    assert not one.once()
 
 
 def test_progress_is_read_once_also_by_the_next_executor(world: World) -> None:

@@ -162,7 +162,7 @@ def test_a_lease_is_given_back_by_its_holder_alone_and_held_until_its_end(world:
     assert Lease.objects.get(pk=first.pk).until == world.now, "it stays over since then"
     other.refresh_from_db()
     assert (other.until, other.fence) == (first.until, 7)
-    assert lease.take("two", now=world.now) == first.fence + 1
+    assert lease.take("two", now=world.now, wait=lease.Wait(), tick=0.0) == first.fence + 1
     for fence, holds in ((first.fence + 1, True), (first.fence, False), (7, False)):
         if holds:
             with lease.fenced(fence):

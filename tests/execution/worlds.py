@@ -50,7 +50,7 @@ class World:
         return (self.now - BEGIN_S) / SLOT_S
 
     def executor(self, holder: str = "one") -> Executor:
-        return Executor(holder, lambda _: self.engine, now=lambda: self.wall[0])
+        return Executor(holder, lambda _: self.engine, now=lambda: self.wall[0], tick=lambda: self.wall[0])
 
     def go(self, seconds: float, *, executor: Executor | None = None, every: float | None = None) -> None:
         """Move the wall clock, and let the market and the executor do what is due every few seconds.
