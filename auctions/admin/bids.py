@@ -2,10 +2,11 @@
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ActionForm
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 
 from auctions.admin.base import ReadOnlyAdmin
 from auctions.domain.errors import NotReady, WrongState
@@ -15,12 +16,15 @@ from auctions.models import Bid
 from cluster.operators import is_operator
 from web.numbers import money
 
+MOST_NAMED = 50
+"""Largest number of jobs that the page names before they fail."""
 
-class FailForm(ActionForm):
+
+class FailForm(forms.Form):
     """The reason and the refund when an operator fails jobs."""
 
-    reason = forms.CharField(max_length=200, required=False, label="Reason")
-    refund = forms.ChoiceField(choices=[(one.value, f"pay back: {one.value}") for one in Refund], required=False)
+    reason = forms.CharField(max_length=200, help_text="Owners read it.")
+    refund = forms.ChoiceField(choices=[(one.value, f"pay back: {one.value}") for one in Refund])
 
 
 @admin.register(Bid)
@@ -41,7 +45,6 @@ class BidAdmin(ReadOnlyAdmin):
     list_filter = ["state", "market"]
     list_select_related = ["market__cluster", "owner"]
     search_fields = ["label", "owner__username", "=sequence"]
-    action_form = FailForm
     actions = ["fail", "retry"]
 
     @admin.action(description="Put quarantined bids back in the queue")
@@ -57,15 +60,15 @@ class BidAdmin(ReadOnlyAdmin):
             else:
                 self.message_user(request, f"{bid} is back in the queue.".capitalize())
 
-    @admin.action(description="Fail jobs, for the reason given")
-    def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
-        """End the jobs, free their slots from the next one on, and pay their owners the chosen refund."""
+    @admin.action(description="Fail jobs")
+    def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> HttpResponse | None:
+        """Ask for the reason and the refund; then end the jobs, and free their slots from the next one on."""
         if not is_operator(request.user):
             raise PermissionDenied
-        reason, refund = request.POST.get("reason", "").strip(), request.POST.get("refund", "")
-        if not reason or not refund:
-            self.message_user(request, "Give a reason, which owners read, and say what is paid back.", messages.ERROR)
-            return
+        form = FailForm(request.POST if "reason" in request.POST else None)
+        if not form.is_valid():
+            return self._ask(request, queryset, form)
+        reason, refund = form.cleaned_data["reason"], form.cleaned_data["refund"]
         for bid in queryset.order_by("sequence"):
             try:
                 fail_job(bid, reason, refund=Refund(refund))
@@ -76,3 +79,20 @@ class BidAdmin(ReadOnlyAdmin):
                 self.message_user(request, words, messages.WARNING)
             else:
                 self.message_user(request, f"{bid} failed; {money(bid.refund)} was paid back.".capitalize())
+        return None
+
+    def _ask(self, request: HttpRequest, queryset: QuerySet[Bid], form: FailForm) -> HttpResponse:
+        """Return the page with the form, which sends the chosen rows again."""
+        count = queryset.count()
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Fail jobs",
+            "opts": self.opts,
+            "form": form,
+            "bids": queryset.order_by("sequence")[:MOST_NAMED],
+            "more": max(0, count - MOST_NAMED),
+            "chosen": request.POST.getlist(ACTION_CHECKBOX_NAME),
+            "chosen_name": ACTION_CHECKBOX_NAME,
+            "across": request.POST.get("select_across", "0"),
+        }
+        return TemplateResponse(request, "auctions/admin/fail.html", context)

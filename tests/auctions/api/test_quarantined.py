@@ -105,10 +105,18 @@ def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
         bid.refresh_from_db()
         return page
 
-    for why, refund in (("a disk broke", ""), ("", "full")):
-        assert "Give a reason, which owners read, and say what is paid back." in fail(why, refund)
-    for why, refund in (("a disk broke", "twice"), ("x" * 201, "full")):
-        assert "No action selected." in fail(why, refund)
+    page = pages.post("/admin/auctions/bid/", {"action": "fail", "_selected_action": [bid.pk]}).text
+    assert f"<li>{market}: {bid}</li>" in page
+    assert "errorlist" not in page
+    for why, refund, words in (
+        ("a disk broke", "", "This field is required."),
+        (" ", "full", "This field is required."),
+        ("a disk broke", "twice", "twice is not one of the available choices."),
+        ("x" * 201, "full", "at most 200 characters"),
+    ):
+        page = fail(why, refund)
+        assert words in page, "beside the field"
+        assert f'<input type="hidden" name="_selected_action" value="{bid.pk}">' in page, "the rows stay chosen"
     assert bid.state == "running"
     page = fail("x" * 200, "full")
     assert (bid.state, bid.end_reason, bid.refund) == ("failed", "x" * 200, bid.payment)
