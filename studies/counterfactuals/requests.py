@@ -57,10 +57,14 @@ def create(owner: User, market: Market, request: CounterfactualRequest, key: Ide
     TooManyOpen
         If the owner has too many open counterfactuals.
     InvalidField
-        Naming `policy`, if that cannot run on the servers that the market had from then on.
+        Naming `since`, if the market has no such bid, or `policy`, if that cannot run on the servers that the market
+        had from then on.
     """
     with creating(COUNTERFACTUALS, owner, count=1):
         record = Record.of(market)
+        if request.since > max(1, record.submitted):  # a market without bids may be asked from its first one on
+            bids = "1 bid" if record.submitted == 1 else f"{record.submitted} bids"
+            raise InvalidField("since", f"expected the number of a bid, got {request.since}; the market has {bids}")
         _check_servers(record, request)
         return Counterfactual.objects.create(
             owner=owner,

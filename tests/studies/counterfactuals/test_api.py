@@ -77,6 +77,7 @@ def test_the_same_key_and_body_are_one_counterfactual(api: APIClient, market: Ma
         ({"policy": "dps", "parameters": {"colour": 1}}, "parameters.colour", "unknown parameter"),
         ({"policy": "dps", "parameters": 3}, "parameters", "expected an object"),
         ({"policy": "dps", "since": 0}, "since", "expected"),
+        ({"policy": "fifo", "since": 6}, "since", "expected the number of a bid, got 6; the market has 5 bids"),
     ],
 )
 def test_what_is_wrong_is_named(api: APIClient, market: Market, body: Any, field: str, words: str) -> None:
