@@ -52,7 +52,9 @@ class Seal(models.Model):
     def summary(self) -> str:
         """The contents of the archive, in words."""
         said = json.loads(self.manifest)
+        events = "1 event" if said["events"] == 1 else f"{said['events']} events"
+        bids = "1 bid that is over" if said["archived"] == 1 else f"{said['archived']} bids that are over"
         return (
-            f"{said['events']} events, {said['archived']} bids that are over, {self.file_bytes} bytes,"
+            f"{events}, {bids}, {self.file_bytes} bytes,"
             f" versions {said['first_version']} to {said['last_version']}, before slot {self.slot}"
         )

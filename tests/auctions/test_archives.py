@@ -1,5 +1,6 @@
 """Archives: what leaves the database, what stays right without it, and what a kill or a changed byte leads to."""
 
+import json
 import lzma
 from collections.abc import Callable
 from datetime import timedelta
@@ -324,6 +325,14 @@ def test_a_file_that_was_changed_and_sealed_again_is_found_by_a_replay(old: Mark
     Seal.objects.update(manifest=manifest, digest=digest_of(manifest), file_sha256=digest_of(data))
     seal.refresh_from_db()
     assert "is decided otherwise when replayed" in " ".join(archive_replays(old, seal))
+
+
+def test_its_summary_says_one_of_one() -> None:
+    said = {"events": 1, "archived": 1, "first_version": 7, "last_version": 7}
+    seal = Seal(manifest=json.dumps(said), file_bytes=900, slot=3)
+    assert seal.summary == "1 event, 1 bid that is over, 900 bytes, versions 7 to 7, before slot 3"
+    seal.manifest = json.dumps(said | {"events": 2, "archived": 0})
+    assert seal.summary == "2 events, 0 bids that are over, 900 bytes, versions 7 to 7, before slot 3"
 
 
 def test_a_record_that_does_not_replay_is_not_archived(old: Market, folder: Path) -> None:
