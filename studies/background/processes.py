@@ -40,16 +40,23 @@ class NoAnswer(Exception):
     """Raised when the process ended, or had to be killed, without an answer; the message says why."""
 
 
+class SlowStart(NoAnswer):
+    """Raised when the process was not ready in time, as on a busy machine; another attempt may do better."""
+
+
 @contextmanager
 def guarded(attempt: Attempt[Row]) -> Iterator[None]:
     """Turn an error of the computation into the state of its row.
 
-    A job that has no answer has failed, or was cancelled. After an unexpected error it is tried again, a few times.
+    A job that has no answer has failed, or was cancelled. After a slow start or an unexpected error it is tried again,
+    a few times.
     """
     try:
         yield
     except Gone:
         pass
+    except SlowStart as error:
+        states.begin_again(attempt, str(error))
     except NoAnswer as error:
         states.fail(attempt, str(error))
     except Exception as error:  # after repeated attempts the row shows this error
@@ -123,11 +130,14 @@ class Watch:
     cancelled_at: float | None = None
 
     def enforce(self, moment: float, ready_at: float | None) -> None:
-        """Raise NoAnswer if a limit is exceeded. A process that has not begun has no best result to return."""
+        """Raise NoAnswer if a limit is exceeded, SlowStart if that of the start is.
+
+        A process that has not begun has no best result to return.
+        """
         if self.cancelled_at is not None and (ready_at is None or moment - self.cancelled_at > self.limits.cancel):
             raise NoAnswer("It was cancelled.")
         if ready_at is None and moment - self.began > self.limits.start:
-            raise NoAnswer(f"Its process was not ready within {self.limits.start:g} s.")
+            raise SlowStart(f"Its process was not ready within {self.limits.start:g} s.")
         if ready_at is not None and moment - ready_at > self.limits.work:
             raise NoAnswer(f"It did not end within {self.limits.work:g} s.")
 

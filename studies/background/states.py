@@ -2,9 +2,10 @@
 
     queued -> running | cancelled      running -> completed | failed | cancelled | queued
 
-A running job is queued again when its worker stops, or when an attempt ends with an unexpected error and further
-attempts are allowed. If its worker dies, `claim_next` starts it again (`studies/background/dead_workers.py`). The
-number of attempts identifies the worker that computes a row: writes of an earlier attempt no longer match the row.
+A running job is queued again when its worker stops, or when an attempt ends with a slow start of its process or an
+unexpected error and further attempts are allowed. If its worker dies, `claim_next` starts it again
+(`studies/background/dead_workers.py`). The number of attempts identifies the worker that computes a row: writes of an
+earlier attempt no longer match the row.
 While the database is busy, progress is skipped and results wait.
 """
 
@@ -234,10 +235,20 @@ def interrupt(attempt: Attempt[Row], error: Exception) -> None:
     """Release the row after an unexpected error for another attempt; after the last attempt the row fails with it."""
     log.error("attempt %d of %s %d failed", attempt.number, attempt.table.word, attempt.pk, exc_info=error)
     close_old_connections()
+    _release_or_fail(attempt, f"{type(error).__name__}: {error}")
+
+
+def begin_again(attempt: Attempt[Row], why: str) -> None:
+    """Release the row for another attempt, since this one came to nothing; after the last attempt the row fails."""
+    log.warning("attempt %d of %s %d came to nothing: %s", attempt.number, attempt.table.word, attempt.pk, why)
+    _release_or_fail(attempt, why)
+
+
+def _release_or_fail(attempt: Attempt[Row], error: str) -> None:
     if attempt.number < MOST_ATTEMPTS:
         release(attempt)
     else:
-        fail(attempt, f"{type(error).__name__}: {error}")
+        fail(attempt, error)
 
 
 def cancel(table: JobTable[Row], pk: int) -> Row:

@@ -208,6 +208,23 @@ def test_a_process_that_ends_without_an_answer_is_reported(alice: User, monkeypa
     assert "status 1" in plan.error
 
 
+def test_a_plan_whose_process_is_not_ready_in_time_is_begun_again_three_times_at_most(
+    alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = submitted(alice)
+    monkeypatch.setattr(computing, "COMMAND", ("sleep", "60"))
+    monkeypatch.setattr(computing, "LONGEST_START_S", 0.0)
+    for attempt in (1, 2):
+        assert compute_next()
+        assert (after(plan).state, plan.attempts, plan.error, plan.started_at) == ("queued", attempt, "", None)
+    assert compute_next()
+    assert (after(plan).state, plan.attempts) == ("failed", 3)
+    assert plan.error == "Its process was not ready within 0 s."
+    assert len(caplog.records) == 3
+    assert all(record.exc_info is None for record in caplog.records)
+    assert not compute_next()
+
+
 @pytest.mark.thorough
 def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = submitted(alice)
