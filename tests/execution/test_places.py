@@ -100,7 +100,8 @@ def test_a_text_is_read_if_it_is_a_file_that_is_not_too_large(tmp_path: Path) ->
 def test_whole_checkpoints_are_found_in_order_and_the_greatest_of_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("step-9", "step-10", "step-x", "step-1.part", "writing-step-30", "step-2")
+    beyond = f"step-{10**15}"
+    names = ("step-9", "step-10", "step-x", "step-1.part", "writing-step-30", "step-2", beyond)
     for name in names:
         (tmp_path / name).mkdir()
     assert checkpoints_in(tmp_path) == [(step, tmp_path / f"step-{step}") for step in (2, 9, 10)]
