@@ -331,6 +331,22 @@ def test_what_was_typed_comes_back_after_the_login_for_the_same_user_only(window
     assert window.js("document.getElementById('id_label').value") == "", "it comes back once"
 
 
+def test_a_quote_is_asked_for_where_the_browser_forbids_to_keep_anything(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    forbid = (
+        "Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError'); } })"
+    )
+    added = window.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": forbid})
+    try:
+        window.open(f"{HOME}submit/")
+        window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+        window.fill("label", "kept nowhere")
+        window.one("#bid-form > button").click()
+        window.wait(lambda: "/submit/" not in window.driver.current_url)
+    finally:
+        window.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
 def test_each_bar_of_an_experiment_has_its_name_on_a_phone_and_none_covers_another(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     window.size(390, 900)

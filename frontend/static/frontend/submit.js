@@ -29,18 +29,23 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   // Without a session a submission leads to the login page, and then back here. What was typed waits in this tab, and
-  // only for the same user; the next form that is loaded removes it.
+  // only for the same user; the next form that is loaded removes it. A browser may forbid to keep anything: then it does
+  // not come back, and all else goes on.
   const typed = [...form.elements].filter((field) => field.name && field.type !== "hidden");
   const owner = form.dataset.user + location.pathname, note = document.getElementById("typed");
 
+  function storage() {
+    try { return sessionStorage; } catch { return null; }
+  }
+
   function keepTyped() {
     const fields = typed.map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]);
-    sessionStorage.setItem("bid", JSON.stringify({ owner, fields }));
+    storage()?.setItem("bid", JSON.stringify({ owner, fields }));
   }
 
   function bringBack() {
-    const kept = JSON.parse(sessionStorage.getItem("bid"));
-    sessionStorage.removeItem("bid");
+    const kept = JSON.parse(storage()?.getItem("bid") ?? null);
+    storage()?.removeItem("bid");
     if (!note || kept?.owner !== owner) return;
     for (const [name, was] of kept.fields) {
       const field = form.elements[name], section = field?.closest("details");
