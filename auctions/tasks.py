@@ -18,7 +18,7 @@ from auctions.domain import waking
 from auctions.engine import decision_queue, slots
 from auctions.engine.claims import claim
 from auctions.history import sealing
-from auctions.kernels import warming
+from auctions.kernels import compiling, warming
 from auctions.models import Market
 from auctions.readings import certificates, competitive_ratio
 from auctions.runtime import signs
@@ -52,9 +52,9 @@ tracing.watch_tasks()
 def prepare_worker(sender: Any = None, **_: object) -> None:
     """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs.
 
-    A worker of certificates lets all processes go first: one took a core for a second, and bids waited. A worker of
-    decisions leaves more to processes that answer requests. Those of plans alone leave nothing to others, since runs
-    that they start measure times.
+    A worker of certificates lets all processes go first: one took a core for a second, and bids waited. So it keeps no
+    worker of decisions from a kernel while it compiles it. A worker of decisions leaves more to processes that answer
+    requests. Those of plans alone leave nothing to others, since runs that they start measure times.
     """
     if settings.EMBEDDED:
         return
@@ -62,6 +62,7 @@ def prepare_worker(sender: Any = None, **_: object) -> None:
     queues = {DECISIONS} if sender is None else set(sender.app.amqp.queues.consume_from)
     if queues == {BOUNDS}:
         priority.give_way()
+        compiling.give_way()
     if DECISIONS not in queues:
         return
     priority.let_answers_pass()

@@ -34,6 +34,7 @@ FOLLOW = "--follow"
 """The first argument of a process that waits for others that compile the same parts."""
 LOOK_S = 0.1
 """Seconds between two looks of that process at the disk."""
+_gives_way = False
 
 
 def command(arguments: Iterable[str]) -> tuple[str, ...]:
@@ -74,9 +75,21 @@ def _mark(part: str) -> Path:
     return cache_folder() / f"{part}.kept"
 
 
+def give_way() -> None:
+    """Let no process wait for what this one compiles, nor for what it loads.
+
+    It lets others go first, so on a busy machine a part may take it minutes. Another process compiles it once more.
+    """
+    global _gives_way
+    _gives_way = True
+
+
 @contextmanager
 def turn(part: str, *, wait: bool) -> Iterator[bool]:
-    """Lock a part against compilation by other processes; False if another one holds it and `wait` is not set."""
+    """Lock a part against compilation by other processes; False if another one holds it and `wait` is not set.
+
+    A process that gives way waits for others, and locks nothing.
+    """
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     # Open for reading: a file that another user made can be locked, too.
@@ -86,6 +99,8 @@ def turn(part: str, *, wait: bool) -> Iterator[bool]:
     except BlockingIOError:
         yield False
     else:
+        if _gives_way:
+            fcntl.flock(held, fcntl.LOCK_UN)
         yield True
     finally:
         os.close(held)

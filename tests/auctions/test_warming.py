@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from auctions.engine.servers import lose_server
 from auctions.engine.submission import quote, submit_bid
 from auctions.kernels import compiling, warming
 from auctions.models import Bid, BidState, Market, Outage, PolicyVersion
-from cluster import memory
+from cluster import memory, priority
 from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
 from scheduling import kernels
@@ -381,6 +382,42 @@ def test_a_part_that_another_process_compiles_comes_last(tmp_path: Path, monkeyp
         each = compiling.compile_each(["queues", "fluid", "bounds"])
         assert [next(each), next(each)] == ["fluid", "bounds"]
     assert list(each) == ["queues"]
+
+
+def test_nobody_waits_for_a_part_that_a_process_compiles_which_lets_others_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[bool] = []
+
+    def compiled(name: str) -> None:
+        with compiling.turn(name, wait=False) as mine:  # as another process would: a lock is of an open file
+            taken.append(mine)
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "compile_part", compiled)
+    monkeypatch.setattr(compiling, "_gives_way", False)
+    assert compiling.compile_part("queues")
+    compiling.give_way()
+    assert compiling.compile_part("queues")
+    assert taken == [False, True]
+    monkeypatch.setattr(compiling, "_gives_way", False)
+    with compiling.turn("queues", wait=False):
+        compiling.give_way()
+        assert not compiling.compile_part("queues", wait=False), "it waits for others all the same"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("queue", "gives_way"), [(tasks.BOUNDS, True), (tasks.DECISIONS, False)])
+def test_a_worker_of_certificates_gives_way_in_compiling_too(
+    queue: str, gives_way: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMBEDDED = False
+    for name in ("give_way", "let_answers_pass"):  # this process would keep the priority
+        monkeypatch.setattr(priority, name, lambda: None)
+    monkeypatch.setattr(compiling, "_gives_way", False)
+    queues = SimpleNamespace(consume_from=[queue])
+    tasks.prepare_worker(SimpleNamespace(app=SimpleNamespace(amqp=SimpleNamespace(queues=queues))))
+    assert compiling._gives_way == gives_way
 
 
 def test_a_process_that_follows_compiles_nothing_that_another_one_compiles(
