@@ -17,7 +17,9 @@ from time import monotonic
 from typing import IO, Final, Self, cast
 
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError, close_old_connections
 
+from cluster.database.busy import is_busy
 from cluster.database.waiting import never_in_transaction
 from scheduling.model.types import Json
 from studies.background import states
@@ -201,7 +203,7 @@ def compute(attempt: Attempt[Row], progress: JobProgress, process: Process, watc
         if moment - looked < EVERY_S:
             continue
         looked = moment
-        if watch.cancelled_at is None and _is_cancelled(attempt):
+        if watch.cancelled_at is None and is_cancelled(attempt):
             watch.cancelled_at = moment
             watch.enforce(moment, progress.ready_at)
             process.want()
@@ -233,8 +235,21 @@ def conclude(attempt: Attempt[Row], progress: JobProgress) -> None:
         states.release(attempt)
 
 
-def _is_cancelled(attempt: Attempt[Row]) -> bool:
-    row = attempt.row.only("cancel_requested").first()
+def is_cancelled(attempt: Attempt[Row]) -> bool:
+    """Return whether the row is to be cancelled. While the database is busy it is not: the next look says so.
+
+    Raises
+    ------
+    Gone
+        If the row is no longer this attempt's.
+    """
+    try:
+        row = attempt.row.only("cancel_requested").first()
+    except (DatabaseError, InterfaceError) as error:
+        if not is_busy(error):
+            raise
+        close_old_connections()  # a lost connection would fail for ever
+        return False
     if row is None:
         raise Gone
     return row.cancel_requested

@@ -16,7 +16,7 @@ from scheduling.registry import make_policy
 from studies.background import states
 from studies.background.loading import load_kernels
 from studies.background.models import Stage
-from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping, guarded
+from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping, guarded, is_cancelled
 from studies.background.states import Attempt
 from studies.job_tables import COUNTERFACTUALS
 from studies.models import Counterfactual
@@ -42,7 +42,7 @@ class _Watch:
             raise Stopped
         if not states.progress(self._attempt, stage=Stage.BEGUN, replayed=done, events=total):
             raise Gone
-        if self._attempt.row.filter(cancel_requested=True).exists():
+        if is_cancelled(self._attempt):
             raise NoAnswer("It was cancelled.")
 
 

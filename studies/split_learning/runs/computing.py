@@ -18,7 +18,7 @@ from execution.starting import limits_of, refusal, user_of
 from scheduling.model.errors import SchedulingError
 from studies.background import states
 from studies.background.models import JobState
-from studies.background.processes import BEAT_S, EVERY_S, Gone, NoAnswer, Stopping, guarded
+from studies.background.processes import BEAT_S, EVERY_S, Gone, NoAnswer, Stopping, guarded, is_cancelled
 from studies.background.states import Attempt
 from studies.job_tables import PLAN_RUNS
 from studies.models import PlanRun
@@ -52,10 +52,7 @@ class _Watch:
             if not states.progress(self._attempt, begun=begun):
                 raise Gone
             self._begun, self._written = begun, moment
-        row = self._attempt.row.only("cancel_requested").first()
-        if row is None:
-            raise Gone
-        if row.cancel_requested:
+        if is_cancelled(self._attempt):
             raise NoAnswer("It was cancelled.")
 
 

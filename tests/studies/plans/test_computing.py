@@ -6,9 +6,11 @@ from datetime import timedelta
 from subprocess import run
 from time import monotonic
 
+import psycopg2
 import pytest
 from django.contrib.auth.models import User
-from django.db.models import F
+from django.db import OperationalError
+from django.db.models import F, QuerySet
 
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
@@ -223,6 +225,28 @@ def test_a_plan_whose_process_is_not_ready_in_time_is_begun_again_three_times_at
     assert len(caplog.records) == 3
     assert all(record.exc_info is None for record in caplog.records)
     assert not compute_next()
+
+
+def test_a_plan_goes_on_while_the_database_is_away(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = submitted(alice)
+    command = 'echo \'{"ready": true}\'; sleep 1; echo \'{"error": "its own"}\'; exec sleep 60'
+    monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", command))
+    first, away = QuerySet.first, [gone(), gone()]
+
+    def first_of(rows: "QuerySet[Plan]") -> Plan | None:
+        if away and rows.query.deferred_loading == ({"cancel_requested"}, False):
+            raise away.pop()
+        return first(rows)
+
+    monkeypatch.setattr(QuerySet, "first", first_of)
+    assert compute_next()
+    assert (after(plan).state, plan.attempts, plan.error, away) == (JobState.FAILED, 1, "its own", [])
+
+
+def gone() -> OperationalError:
+    error = OperationalError("server closed the connection unexpectedly")
+    error.__cause__ = psycopg2.OperationalError()  # without a code, as there is no connection
+    return error
 
 
 @pytest.mark.thorough
