@@ -50,6 +50,12 @@ def test_each_worker_is_asked_by_its_own_name() -> None:
         assert SERVICES[name]["healthcheck"]["test"][-1] == f"{name}@shadowprice"
 
 
+def test_no_worker_listens_to_what_other_workers_say_of_themselves() -> None:
+    """Nothing uses it, and Celery logs a long traceback each time the broker ends the connection."""
+    for name in ("worker-1", "worker-2", "bounds", "planner", "webhooks"):
+        assert "--without-gossip" in SERVICES[name]["command"]
+
+
 def test_each_queue_has_a_worker_and_decisions_have_workers_of_their_own(settings: Any) -> None:
     taken = [_queues(service["command"]) for service in SERVICES.values() if "worker" in service.get("command", ())]
     routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()} | {DECISIONS}
