@@ -115,6 +115,8 @@ def _queued(problem: OfflineProblem, left: Left) -> Answer:
         solved = queued_optimum(problem, COLUMNS, left)
     except (TooLarge, InvalidField):
         return answer
+    if solved.optimal and solved.bound is not None and solved.bound < answer.bound:
+        return answer  # with an open end, jobs that are late take nothing there; the linear program counts all slots
     return _with(problem, answer, solved, Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND)
 
 

@@ -28,7 +28,7 @@ def queued_greedy(jobs: Sequence[QueuedJob], slots: int, left: Left) -> list[int
     first, which is as early as can be; or the cloud. A job that comes later may run before and between them, so that is
     preemption. Orders are improved by moving one job, for as long as that helps.
     """
-    order = sorted(range(len(jobs)), key=lambda j: jobs[j].earliest(slots))
+    order = sorted(range(len(jobs)), key=lambda j: jobs[j].earliest)
     best = _ends(jobs, order, slots)
     tried, better = 0, True
     offers = sum(len(job.ready) + 1 for job in jobs)

@@ -1,5 +1,6 @@
 """Jobs whose chunks never move, in whole slots."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,13 @@ class QueuedJob:
             return True
         return sum(self.room(w, by) for w in self.ready) >= self.chunks
 
-    def earliest(self, slots: int) -> int:
-        """The completion alone; one slot later than there are if there is none."""
-        return next((by for by in range(slots + 1) if self.can(by)), slots + 1)
+    @property
+    def earliest(self) -> int:
+        """The completion alone, which may be later than the problem's end."""
+        until = 1
+        while not self.can(until):
+            until *= 2
+        return bisect_left(range(until + 1), True, key=self.can)
 
 
 def queued_job(i: int, bid: Bid, problem: OfflineProblem, workers: Workers) -> QueuedJob:
@@ -48,7 +53,7 @@ def queued_job(i: int, bid: Bid, problem: OfflineProblem, workers: Workers) -> Q
     Raises
     ------
     InvalidField
-        If it has nowhere to run, or a chunk does not take whole slots.
+        If it has nowhere to run, or a chunk does not take whole slots, at least one.
     """
     task = workers.task(bid)
     if task is None:
@@ -57,8 +62,9 @@ def queued_job(i: int, bid: Bid, problem: OfflineProblem, workers: Workers) -> Q
     batches = bid.epochs * bid.minibatches
     alone = batches * (bid.worker_time[kind] + bid.ps_time[workers.ps_type(bid)])
     each = alone + batches * bid.transfer_time[kind]
-    if each.denominator != 1 or alone.denominator != 1:
-        raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, got {each} and {alone}")
+    # A worker does any number of chunks of no time, so there is no number that it can do by a slot.
+    if each.denominator != 1 or alone.denominator != 1 or not each:
+        raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, at least one, got {each} and {alone}")
     arrival, cloud = bid.arrival - problem.start, np.array(problem.inventory.cloud)
     clouds = [bid.delay[s] for s in np.flatnonzero(cloud & (workers.count[:, kind] > 0)).tolist()]
     return QueuedJob(

@@ -26,8 +26,8 @@ def queued_optimum(problem: OfflineProblem, most: int, left: Left) -> Solved:
     TooLarge
         If there are more pairs of a job and a worker than that.
     InvalidField
-        If some chunk does not take whole slots: then no schedule of whole slots need be the best. If a job has nowhere
-        to run.
+        If some chunk does not take whole slots, at least one: then no schedule of whole slots need be the best. If a
+        job has nowhere to run.
 
     Notes
     -----
@@ -50,10 +50,19 @@ def _least(problem: OfflineProblem, jobs: list[QueuedJob], most: int, left: Left
     """The least sum of completions of jobs of one type, counted from the start."""
     if sum(len(job.ready) for job in jobs) > most:
         raise TooLarge(f"more than {most} pairs of a job and a worker")
-    alone = [job.earliest(problem.slots) for job in jobs]
-    last = problem.slots + problem.open_end
-    if max(alone) > last:
+    late = sum(job.earliest for job in jobs if job.earliest > problem.slots)
+    if late and not problem.open_end:
         return Solved(None, None, optimal=False)
+    # A job that even alone is complete after the end takes nothing from the others before it.
+    within = [job for job in jobs if job.earliest <= problem.slots]
+    rest = _least_within(problem, within, most, left) if within else Solved(0, 0, optimal=True)
+    return _both(Solved(late, late, optimal=True), rest)
+
+
+def _least_within(problem: OfflineProblem, jobs: list[QueuedJob], most: int, left: Left) -> Solved:
+    """The same of jobs that alone are complete by the end."""
+    alone = [job.earliest for job in jobs]
+    last = problem.slots + problem.open_end
     ends = queued_greedy(jobs, problem.slots, left)
     known = sum(ends) if max(ends) <= last else None
     if known == sum(alone):

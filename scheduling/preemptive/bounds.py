@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from scheduling.model.bid import Bid
-from scheduling.model.errors import SchedulingError
+from scheduling.model.errors import InvalidField, SchedulingError
 from scheduling.model.inventory import Inventory
 from scheduling.preemptive.workers import TICKS, Workers
 
@@ -75,7 +75,7 @@ def least(
     ------
     TooLarge, NotSolved
         If a limit is too small.
-    SchedulingError
+    InvalidField
         If a job has nowhere to run.
 
     References
@@ -86,7 +86,8 @@ def least(
     workers = Workers(inventory, ticks)
     tasks = [workers.task(bid) for bid in bids]
     if None in tasks:
-        raise SchedulingError(f"job {bids[tasks.index(None)].id} has nowhere to run")
+        i = tasks.index(None)
+        raise InvalidField(f"bids[{i}]", f"expected a job that some server can host, got job {bids[i].id}")
     problems: list[tuple[list[Bid], list[list[_Way]], float]] = []
     for kind in sorted({task.worker for task in tasks if task is not None}):
         mine = [(bid, task) for bid, task in zip(bids, tasks, strict=True) if task is not None and task.worker == kind]

@@ -15,7 +15,7 @@ from scheduling.instances.oasis import read_oasis
 from scheduling.instances.preemptive import read_preemptive
 from scheduling.instances.weighted_completion import read_weighted
 from scheduling.model import example
-from scheduling.model.bid import Architecture
+from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
 from scheduling.offline import Answer, Covers, Kind, OfflineProblem, best_bound, lagrangian
 from scheduling.offline.program import Solved, TooLarge
@@ -234,6 +234,45 @@ def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> Non
     assert queued_optimum(problem, 8_000, forever) == Solved(None, None, optimal=False)
     with pytest.raises(TooLarge, match="pairs of a job and a worker"):
         queued_optimum(problem, 2, forever)
+
+
+def both_workers(*slots: int) -> tuple[Bid, ...]:
+    """Return jobs that the two workers of the example complete in these times, one job after another."""
+    zero = (Fraction(0),)
+    return tuple(
+        replace(example.job(id=f"job-{i}"), epochs=1, worker_time=(Fraction(time),), transfer_time=zero)
+        for i, time in enumerate(slots)
+    )
+
+
+def test_a_queued_job_is_complete_no_sooner_than_alone_wherever_the_end_is() -> None:
+    problem = OfflineProblem(both_workers(1, 3), example.INVENTORY, 0, 1, Objective.COMPLETION, Covers.QUEUED)
+    assert queued_optimum(problem, 8_000, forever) == Solved(4.0, 4.0, optimal=True)
+    assert queued_optimum(replace(problem, open_end=False), 8_000, forever) == Solved(None, None, optimal=False)
+
+
+def test_an_early_end_gives_queued_jobs_no_lower_bound_than_the_linear_program_does() -> None:
+    bids = both_workers(2, 2, 2, 2, 2)
+    answers = [
+        best_bound(OfflineProblem(bids, example.INVENTORY, 0, end, Objective.COMPLETION, Covers.QUEUED), forever)
+        for end in (2, 10)
+    ]
+    assert [(answer.kind, answer.incumbent) for answer in answers] == [(Kind.COMPACT_LP, None), (Kind.MILP_OPTIMAL, 30)]
+    assert 25 < answers[0].bound <= answers[1].bound == 30
+
+
+def test_queued_jobs_of_no_time_have_the_bound_of_the_linear_program() -> None:
+    problem = OfflineProblem(both_workers(0, 2), example.INVENTORY, 0, 9, Objective.COMPLETION, Covers.QUEUED)
+    answer = best_bound(problem, forever)
+    assert answer.kind is Kind.COMPACT_LP
+    assert 1 < answer.bound <= 2
+
+
+def test_a_queued_job_that_no_server_can_host_is_named() -> None:
+    workers_only = replace(example.INVENTORY, capacity=np.array([[2, 0], [0, 0]]))
+    problem = OfflineProblem(both_workers(1), workers_only, 0, 9, Objective.COMPLETION, Covers.QUEUED)
+    with pytest.raises(InvalidField, match="some server can host, got job job-0"):
+        best_bound(problem, forever)
 
 
 def test_rigid_jobs_whose_machines_are_held_beyond_the_end_have_no_optimum() -> None:
