@@ -3,10 +3,27 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import UserChangeForm
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from accounts.models import ClusterTeams, Membership, Team, Token
 from accounts.teams import noted
+from cluster.named_fields import NamedDates, NamedRows
+
+admin.site.unregister(User)  # the one below names the fields of its dates
+
+
+class UserForm(NamedDates, UserChangeForm):  # type: ignore[type-arg]
+    """A user with named dates."""
+
+
+@admin.register(User)
+class NamedUserAdmin(UserAdmin):  # type: ignore[type-arg]
+    """Users, as Django has them."""
+
+    form = UserForm
 
 
 @admin.register(Token)
@@ -33,6 +50,7 @@ class MembershipInline(admin.TabularInline):  # type: ignore[type-arg]
     """Members of the team with their roles."""
 
     model = Membership
+    formset = NamedRows
     autocomplete_fields = ["user"]
     extra = 0
 

@@ -28,6 +28,7 @@ from cluster.models import (
     Server,
     StepTime,
 )
+from cluster.named_fields import NamedRows
 from scheduling.model.errors import InvalidField
 
 LARGEST_FILE = 5_000_000
@@ -59,6 +60,7 @@ class ResourceInline(admin.TabularInline):  # type: ignore[type-arg]
     """Resources have no page of their own."""
 
     model = Resource
+    formset = NamedRows
     extra = 1
 
 

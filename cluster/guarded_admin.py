@@ -6,16 +6,17 @@ from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 
 from cluster import guards
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
+from cluster.named_fields import NamedDates, NamedRows
 
 REFUSED = "_shadowprice_refused"
 """Attribute of a request that holds why its change was refused."""
 
 
-class GuardedForm(forms.ModelForm):  # type: ignore[type-arg]
+class GuardedForm(NamedDates, forms.ModelForm):  # type: ignore[type-arg]
     """A form that shows why its change was refused after it had been tried."""
 
     refused: tuple[str, ...] = ()
@@ -33,6 +34,13 @@ def cluster_of(row: Model) -> Cluster:
     return row if isinstance(row, Cluster) else cast(Resource | MachineType | Server | ModelProfile, row).cluster
 
 
+def chosen_cluster(request: HttpRequest) -> int | None:
+    """The cluster of a new row: the one given, or that of the list from which the page was opened."""
+    filters = QueryDict(request.GET.get("_changelist_filters", ""))
+    given = request.POST.get("cluster") or request.GET.get("cluster") or filters.get("cluster__id__exact") or ""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
+
+
 class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Admin of a cluster, or of rows of one; the guards must allow every change."""
 
@@ -43,6 +51,11 @@ class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """A row never moves to another cluster."""
         fixed = [] if obj is None or isinstance(obj, Cluster) else ["cluster"]
         return [*super().get_readonly_fields(request, obj), *fixed]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Fill in the cluster of the list from which the page was opened."""
+        cluster = chosen_cluster(request)
+        return {**({} if cluster is None else {"cluster": cluster}), **super().get_changeform_initial_data(request)}
 
     def get_form(self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any) -> Any:
         """The form, knowing why this request was refused if it was."""
@@ -103,7 +116,7 @@ class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return HttpResponseRedirect(to)
 
 
-class PartFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+class PartFormSet(NamedRows):
     """Rows of one machine type, server or profile, which name parts of the same cluster only."""
 
     part = ""
@@ -159,5 +172,4 @@ class PartInline(admin.TabularInline):  # type: ignore[type-arg]
                 self.parent_model._default_manager.filter(pk=key).values_list("cluster", flat=True).first()
             )
             return found
-        given = request.POST.get("cluster") or request.GET.get("cluster") or ""
-        return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
+        return chosen_cluster(request)

@@ -1,6 +1,8 @@
 """The admin: what it stores, what it refuses in words, and how many queries it makes."""
 
+import html
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from accounts.models import Membership, Team
 from cluster import guards
 from cluster.documents import document_text, export_cluster, import_cluster
 from cluster.models import Capacity, Cluster, Demand, MachineType, Resource, Server
@@ -97,6 +100,41 @@ def test_a_cluster_is_made_with_its_resources(operator: Client) -> None:
     cluster = Cluster.objects.get(name="new")
     assert [r.name for r in cluster.resources.all()] == ["gpu"]
     assert not cluster.clock_running
+
+
+def names_of_fields(answer: Any) -> dict[str, str]:
+    """Names for screen readers, of the fields that have one of their own."""
+    tags = re.findall(r"<(?:input|select) [^>]*>", answer.content.decode())
+    attributes = [dict(re.findall(r'([a-z-]+)="([^"]*)"', tag)) for tag in tags]
+    return {tag.get("name", ""): tag["aria-label"] for tag in attributes if "aria-label" in tag}
+
+
+def test_dates_and_fields_in_rows_have_names_for_screen_readers(client: Client, lab: Cluster) -> None:
+    user = User.objects.create_superuser("root")
+    client.force_login(user)
+    named = names_of_fields(client.get(url("cluster", "change", lab.pk)))
+    assert (named["epoch_0"], named["epoch_1"]) == ("Epoch, date", "Epoch, time")
+    assert (named["resources-0-name"], named["resources-0-DELETE"]) == ("Name, row 1", "Delete, row 1")
+    assert named["resources-__prefix__-unit"] == "Unit, new row"
+    named = names_of_fields(client.get(url("server", "change", lab.servers.all()[0].pk)))
+    assert (named["capacities-1-resource"], named["capacities-1-amount"]) == ("Resource, row 2", "Amount, row 2")
+    named = names_of_fields(client.get(reverse("admin:auth_user_change", args=[user.pk])))
+    assert (named["date_joined_0"], named["last_login_1"]) == ("Date joined, date", "Last login, time")
+    team = Team.objects.create(name="lab", title="Lab", created_at=user.date_joined)
+    Membership.objects.create(team=team, user=user)
+    named = names_of_fields(client.get(reverse("admin:accounts_team_change", args=[team.pk])))
+    assert (named["memberships-0-user"], named["memberships-0-role"]) == ("User, row 1", "Role, row 1")
+
+
+@pytest.mark.parametrize("model", ["machinetype", "server", "modelprofile"])
+def test_a_row_added_from_the_list_of_a_cluster_is_of_that_cluster(operator: Client, lab: Cluster, model: str) -> None:
+    import_cluster(edge_cloud_document(np.random.default_rng(2), name="elsewhere", edge_servers=1, types=1))
+    listed = operator.get(url(model, "changelist"), {"cluster__id__exact": lab.pk}).content.decode()
+    add = re.search(r'href="([^"]*/add/\?[^"]*)" class="addlink"', listed)
+    assert add
+    answer = operator.get(html.unescape(add[1]))
+    assert answer.context["adminform"].form["cluster"].value() == lab.pk
+    assert "elsewhere" not in answer.content.decode()
 
 
 @pytest.mark.thorough
@@ -218,7 +256,7 @@ def test_a_type_that_takes_nothing_is_refused(operator: Client, lab: Cluster) ->
 
 
 def test_a_demand_on_another_clusters_resource_is_refused(operator: Client, lab: Cluster) -> None:
-    other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="other", edge_servers=1, types=1))
+    other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="elsewhere", edge_servers=1, types=1))
     alien = Resource.objects.filter(cluster=other)[0]
     body = {"cluster": lab.pk, "role": "worker", "name": "odd", "bandwidth_mbps": 10, "position": 0}
     answer = operator.post(url("machinetype", "add"), body | rows("demands", [{"resource": alien.pk, "amount": 1}]))
@@ -237,7 +275,7 @@ def test_without_a_cluster_that_alone_is_wrong(operator: Client, lab: Cluster) -
 
 
 def test_only_the_clusters_own_resources_are_offered(operator: Client, lab: Cluster) -> None:
-    other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="other", edge_servers=1, types=1))
+    other = import_cluster(edge_cloud_document(np.random.default_rng(1), name="elsewhere", edge_servers=1, types=1))
     page = operator.get(url("server", "change", lab.servers.all()[0].pk)).content.decode()
     for resource in lab.resources.all():
         assert f'<option value="{resource.pk}"' in page
