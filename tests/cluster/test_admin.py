@@ -286,7 +286,7 @@ def test_only_the_clusters_own_resources_are_offered(operator: Client, lab: Clus
 def test_a_server_of_no_capacity_is_stored_with_a_warning(operator: Client, lab: Cluster) -> None:
     body = {"cluster": lab.pk, "name": "empty", "kind": "edge", "upload_delay_s": 0, "position": 0}
     answer = operator.post(url("server", "add"), body | rows("capacities", []), follow=True)
-    assert "has no capacity" in answer.content.decode()
+    assert "Server empty has no capacity" in answer.content.decode()
     assert [server.name for server in lab.servers.all()][-1] == "empty"
 
 
