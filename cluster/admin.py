@@ -258,7 +258,9 @@ class ServerAdmin(PositionedAdmin):
         """Allowed, but worth saying: a server that has nothing."""
         super().save_related(request, form, formsets, change)
         if not Capacity.objects.filter(server=form.instance, amount__gt=0).exists():
-            self.message_user(request, f"Server {form.instance} has no capacity: nothing can run there.", messages.WARNING)
+            self.message_user(
+                request, f"Server {form.instance} has no capacity: nothing can run there.", messages.WARNING
+            )
 
 
 class StepTimeInline(PartInline):
