@@ -189,6 +189,13 @@ def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User)
     assert "no limit" in page_of(olga).get("/budgets/").text
 
 
+def test_no_two_parts_of_the_forms_of_a_budget_have_the_same_id(bella: User, olga: User) -> None:
+    page = page_of(olga).post(f"{PAGE}budget/", {"budget-period": "month", "budget-credits": "5"}, follow=True).text
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert "error-grant-__all__" in ids
+    assert len(ids) == len(set(ids))
+
+
 def test_an_operator_sets_a_budget_grants_and_removes_it_and_each_is_on_record(bella: User, olga: User) -> None:
     client = page_of(olga)
     sent: list[tuple[str, dict[str, Any], int]] = [
