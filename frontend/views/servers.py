@@ -1,7 +1,6 @@
 """Servers, for operators: who holds them until when, and forms to take them out of service or return them."""
 
 from collections.abc import Callable
-from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -19,6 +18,8 @@ from frontend.access import action_view, operated_market, page_view, timeline_of
 from frontend.figures.base import Table
 from frontend.forms.base import LineField
 from frontend.views.responses import csv_response, say_done
+from scheduling.model.errors import InvalidField, in_words
+from web.errors import ServiceError
 from web.numbers import money
 
 STATES = {
@@ -61,17 +62,7 @@ def server_list(request: HttpRequest, name: str) -> HttpResponse:
 @page_view
 def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """Show one server with the jobs that hold it, and the operator's forms."""
-    market = operated_market(request, name)
-    found = _found(market, server)
-    context = {
-        "market": market,
-        "line": timeline_of(market),
-        "server": found,
-        "state": STATES[found.state],
-        "drain": DrainForm(),
-        "longest": LONGEST_REASON,
-    }
-    return render(request, "frontend/server.html", context)
+    return _show(request, operated_market(request, name), server, DrainForm())
 
 
 @page_view
@@ -99,8 +90,22 @@ def lose(request: HttpRequest, name: str, server: str) -> HttpResponse:
 
 @action_view
 def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """Drain the server."""
-    return _do(request, name, server, DrainForm, _drain, "takes no new work")
+    """Drain the server; if that is refused, show the form as it was sent, with each error at its field."""
+    market, form = operated_market(request, name), DrainForm(request.POST)
+    row = _row(market, server)
+    if form.is_valid():
+        slots = {"from_slot": form.cleaned_data["from_slot"], "deadline": form.cleaned_data["deadline_slot"]}
+        try:
+            drain_server(row, **slots, reason=form.cleaned_data["reason"], by=viewer_of(request))
+        except InvalidField as error:
+            for one in error.all_wrong:
+                form.add_error(one.field if one.field in form.fields else None, one.problem)
+        except ServiceError as error:
+            form.add_error(None, in_words(error))
+    if form.errors:
+        return _show(request, market, server, form)
+    messages.success(request, f"Server {server} takes no new work.")
+    return redirect("server", name=name, server=server)
 
 
 @action_view
@@ -133,9 +138,7 @@ def _do(
 ) -> HttpResponse:
     """Apply an action and return to the server's page, which shows the result."""
     market, form = operated_market(request, name), kind(request.POST)
-    row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
-    if row is None:
-        raise Http404
+    row = _row(market, server)
 
     def act() -> str:
         deed(row, **form.cleaned_data, by=viewer_of(request))
@@ -153,8 +156,24 @@ def _wrong(form: forms.Form) -> str:
     return "; ".join(f"{form[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items())
 
 
-def _drain(row: Server, *, deadline_slot: int | None, **more: Any) -> object:
-    return drain_server(row, deadline=deadline_slot, **more)
+def _show(request: HttpRequest, market: Market, server: str, form: DrainForm) -> HttpResponse:
+    found = _found(market, server)
+    context = {
+        "market": market,
+        "line": timeline_of(market),
+        "server": found,
+        "state": STATES[found.state],
+        "drain": form,
+        "longest": LONGEST_REASON,
+    }
+    return render(request, "frontend/server.html", context, status=422 if form.is_bound else 200)
+
+
+def _row(market: Market, name: str) -> Server:
+    row = Server.objects.filter(cluster=market.cluster, name=name).select_related("cluster").first()
+    if row is None:
+        raise Http404
+    return row
 
 
 def _found(market: Market, name: str) -> holdings.ServerReading:
