@@ -280,6 +280,15 @@ class Executor:
         points = file.read()
         return Report(work.training, work.generation, points) if points else None
 
+    def _last_report_of(self, work: Work) -> Report | None:
+        """Return what a job that ends has reported since, thinned: a transaction for each part would delay others."""
+        last: Report | None = None
+        for _ in range(MOST_PARTS + 1):
+            if report := self._report_of(work):
+                points = [*last.points, *report.points] if last else report.points
+                last = report._replace(points=records.thinned_points(report.generation, points))
+        return last
+
     def _keep_batch(self, execution: Execution, batch: Sequence[tuple[Work, Report]]) -> list[Work]:
         """Record reports in one transaction or, if that fails for one of them, each in its own."""
         works, of = [work for work, _ in batch], {work.training.pk: report for work, report in batch}
@@ -335,9 +344,8 @@ class Executor:
                 self._end(engine, work, generation)
 
     def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
-        for _ in range(MOST_PARTS + 1):
-            if report := self._report_of(work):
-                self._keep_progress([report])
+        if report := self._last_report_of(work):
+            self._keep_progress([report])
         reason = last_lines(engine, work.processes)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
         self._files.pop(generation.pk, None)

@@ -271,6 +271,12 @@ def report(generation: Generation, points: Collection[Point]) -> Generation:
     return held
 
 
+def thinned_points(generation: Generation, points: Iterable[Point]) -> list[Point]:
+    """Return those of the steps that a generation reported which are stored at most, in their order."""
+    of = {point.step: point for point in points}
+    return [of[step] for _, step, _ in thinned([Stored(generation.number, step) for step in sorted(of)])]
+
+
 def _keep(reports: Iterable[Report]) -> None:
     at, rows, trainings = clock.now(), [], []
     reports = list(reports)
@@ -278,11 +284,9 @@ def _keep(reports: Iterable[Report]) -> None:
     stored = Training.objects.filter(pk__in=[one.training.pk for one in reports]).values_list("pk", "step", "loss")
     known = {key: (step, loss) for key, step, loss in stored}
     for training, generation, points in reports:
-        of = {point.step: point for point in points}
-        steps = thinned([Stored(generation.number, step) for step in sorted(of)])
+        steps = thinned_points(generation, points)
         rows += [
-            Progress(generation=generation, step=step, loss=of[step].loss, seconds=of[step].seconds, at=at)
-            for _, step, _ in steps
+            Progress(generation=generation, step=one.step, loss=one.loss, seconds=one.seconds, at=at) for one in steps
         ]
         if steps:
             training.step, training.loss = known[training.pk]

@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from execution import places
-from execution.models import TrainingState
+from execution import places, records
+from execution.models import Progress, TrainingState
 from execution.places import ProgressFile
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S
@@ -34,6 +35,32 @@ def test_what_a_program_reported_in_its_last_second_is_read_to_the_end(world: Wo
     world.go(10)
     training = world.training(bid)
     assert (training.state, training.step) == (TrainingState.FINISHED, 100)
+
+
+def test_what_is_left_to_read_at_the_end_is_recorded_in_one_transaction(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction for each part would keep other jobs waiting, and hold the lock of the database again and again."""
+    bid = world.submit(epochs=8, steps=100)
+    world.go(1.1 * SLOT_S)
+    executor = world.executor()
+    world.go(5, executor=executor)
+    recorded: list[int] = []
+    keep = records.keep_progress
+
+    def counted(fence: int, reports: Iterable[records.Report]) -> None:
+        reports = list(reports)
+        recorded.extend(len(one.points) for one in reports)
+        keep(fence, reports)
+
+    monkeypatch.setattr(records, "keep_progress", counted)
+    files_of(world.training(bid)).progress(0).write_text(lines(1, 100))
+    for key in list(world.engine.alive()):
+        world.engine.exit(key, 0)
+    world.go(10, executor=executor)
+    assert world.training(bid).state == TrainingState.FINISHED
+    assert Progress.objects.count() == sum(recorded) == 100
+    assert len(recorded) <= 3, "one for each look before the end, and one for the rest"
 
 
 def test_the_step_does_not_go_back_when_another_executor_reads_the_file(world: World) -> None:
