@@ -34,6 +34,8 @@ AT_ONCE: Final = 8
 """Messages that a worker sends at a time, of as many webhooks."""
 TURN_S: Final = 20.0
 """Time after which a worker begins no further message in a turn."""
+LOOK_S: Final = 1.0
+"""Time after which a worker that waits for answers looks for new messages."""
 MOST_DUE: Final = 1_000
 """Messages among which the next ones are chosen, those that are due for the longest time."""
 HELD: Final = timedelta(seconds=90)
@@ -51,23 +53,25 @@ def deliver(stopping: Callable[[], bool] = bool) -> int:
     if not _turn.acquire(blocking=False):
         return 0
     try:
-        messages.derive()
         return _send_due(stopping)
     finally:
         _turn.release()
 
 
 def _send_due(stopping: Callable[[], bool]) -> int:
-    ends, count = monotonic() + TURN_S, 0
+    ends, looked, count = monotonic() + TURN_S, float("-inf"), 0
     under_way: dict[Future[Outcome], Delivery] = {}
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="webhook") as pool:
         while True:
             if monotonic() < ends and not stopping():
+                if monotonic() >= looked + LOOK_S:
+                    messages.derive()
+                    looked = monotonic()
                 for delivery in claim(AT_ONCE - len(under_way)):
                     under_way[pool.submit(_send, delivery)] = delivery
             if not under_way:
                 return count
-            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            done, _ = wait(under_way, timeout=LOOK_S, return_when=FIRST_COMPLETED)
             for future in done:
                 record(under_way.pop(future), future.result())
                 count += 1

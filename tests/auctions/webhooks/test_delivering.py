@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from threading import Event
 from time import sleep
 from typing import Any
 
@@ -292,6 +293,26 @@ def test_a_slow_receiver_keeps_no_other_waiting(
     assert (max(asked), 1 in asked) == (2, True), "two messages at once, the slow one counts"
     assert arrived[:2] == ["/hook", "/hook"]
     assert slow.deliveries.filter(status=DeliveryStatus.DELIVERED).count() == 2
+
+
+def test_new_messages_are_looked_for_while_a_receiver_is_waited_for(
+    market: Market, alice: User, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn lasts for up to half a minute if receivers are slow; what happens meanwhile is sent to others."""
+    looks, again, derive = [], Event(), messages.derive
+
+    def look() -> int:
+        looks.append(1)
+        if len(looks) > 1:
+            again.set()
+        return derive()
+
+    monkeypatch.setattr(messages, "derive", look)
+    monkeypatch.setattr(delivering, "LOOK_S", 0.01)
+    monkeypatch.setattr(delivering, "send", lambda *_: Outcome(200 if again.wait(10) else None))
+    submit(market, alice)
+    assert deliver() == 1
+    assert Delivery.objects.get().status == DeliveryStatus.DELIVERED
 
 
 def test_owners_take_turns_however_many_webhooks_and_messages_one_has(
