@@ -1,5 +1,6 @@
 """A server that takes no new work from a slot on: no policy allocates it, and it does not count as demand."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +19,11 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from scheduling.policies.simulation import Simulation, simulate
-from scheduling.registry import POLICIES, make_policy
+from scheduling.registry import POLICIES, make_policy, recorded_policy
 from tests.draws import integers, rounds
+from tests.scheduling import gpu_cluster
 from tests.scheduling.policy_settings import SETTINGS
 from tests.scheduling.test_dps import INVENTORY, held
 from tests.scheduling.twins import elastic_cases, elastic_exact, elastic_milp, rigid_cases, rigid_exact, rigid_milp
@@ -179,3 +182,21 @@ def test_what_is_released_on_a_closed_server_can_be_sold_before_it_closes_only()
     across, behind = (held(start=start, end=6, server=0, count=1).placements[0] for start in (1, 4))
     elsewhere = held(start=1, end=6, server=1, count=1).placements[0]
     assert list(ledger.sellable([across, behind, elsewhere])) == [across.until(3), elsewhere]
+
+
+@pytest.mark.parametrize("name", ["srtf", "tiresias", "rrh"])
+@pytest.mark.parametrize("make", [make_policy, recorded_policy])
+def test_who_runs_on_a_closed_server_is_not_stopped_for_a_job_that_has_no_place_there(
+    name: str, make: Callable[[str, Json], Policy]
+) -> None:
+    inventory = gpu_cluster.gpu_cluster(2, 2)
+    jobs = [gpu_cluster.job(one, 2, slots, servers=2) for one, slots in (("long", 20), ("middle", 15))]
+    run = simulate(make(name, {}), jobs, Ledger(inventory, start=0, slots=60), until=2)
+    later = Ledger(inventory, start=2, slots=60, closed=(2, None))
+    later.restore(Schedule(0, 0, one.held) for one in run.book.jobs.values())
+    run.book = RunningBook(later, jobs=dict(run.book.jobs))
+    run.arrive(gpu_cluster.job("short", 2, 3, at=2, servers=2))
+    run.advance(60)
+    # A policy that was recorded before it could do so stops the job for nothing.
+    assert (run.done["long"].completion == 20) == (make is make_policy)
+    assert run.done["short"].completion == 5

@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from scheduling.book.state import Cause, Job
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.base import FixedGangs, seed_parameter
+from scheduling.policies.baselines.base import FixedGangs, drained_parameter, seed_parameter
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
@@ -36,6 +36,7 @@ class AntMan(FixedGangs):
 
     patience: int = parameter(10, "Slots a job waits before it becomes opportunistic.", low=1, high=10**6)
     seed: int = seed_parameter()
+    keep_drained: bool = drained_parameter()
 
     name = "antman"
     title = "AntMan: guaranteed jobs first, those that waited long use what is left, nobody pays"

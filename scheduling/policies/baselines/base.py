@@ -22,12 +22,25 @@ def seed_parameter() -> int:
     return seed
 
 
+def drained_parameter() -> bool:
+    """Declare whether jobs that run on servers that take no new work are stopped only where that makes room."""
+    kept: bool = parameter(
+        True,
+        "A job on a server that takes no new work goes on where stopping it makes no room for another one. Without "
+        "this it loses its machines, and may not return to them.",
+        absent=False,
+    )
+    return kept
+
+
 class Baseline(PolicyBase):
     """A policy that chooses which jobs run from now on; the others wait in line."""
 
     title: str
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
+    keep_drained: bool = True
+    """See `drained_parameter`; baselines that stop nobody have no such parameter."""
     machines = "machines of its ideal types"
     """The machines named in the reason of a rejection."""
 
@@ -44,7 +57,7 @@ class Baseline(PolicyBase):
 
     def pass_state(self, book: Book, new: Job | None = None) -> PassState:
         """Return a plan in progress, in which `new` is the new job."""
-        return PassState(book, pause=self.pause, new=new)
+        return PassState(book, pause=self.pause, keep_drained=self.keep_drained, new=new)
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit a job, running or in line; reject it only if it could never run or `refuse` rejects it."""

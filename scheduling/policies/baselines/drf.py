@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduling.book.state import Cause
 from scheduling.model.bid import Bid
-from scheduling.policies.baselines.base import Baseline
+from scheduling.policies.baselines.base import Baseline, drained_parameter
 from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
 from scheduling.policies.baselines.pass_job import PassJob
@@ -42,6 +42,8 @@ class Drf(Baseline):
     Weighted completion, Section 7 (ii). Shrinking only for jobs that wait and growing only where it helps are ours:
     without them every event costs every job a slot.
     """
+
+    keep_drained: bool = drained_parameter()
 
     name = "drf"
     title = "DRF: every job has its fair share of workers, re-scaled as jobs come and go, nobody pays"

@@ -26,8 +26,9 @@ class PassState:
     few of them.
     """
 
-    def __init__(self, book: Book, *, pause: int, new: Job | None = None) -> None:
+    def __init__(self, book: Book, *, pause: int, keep_drained: bool, new: Job | None = None) -> None:
         self.now = book.now
+        self.keep_drained = keep_drained
         self.inventory = book.inventory
         self.room = FreeCapacity.of(book.ledger)
         self.slots = self.room.slots
@@ -165,9 +166,14 @@ class PassState:
         self.room.take(task.hold)
 
     def has_room(self, hold: Allocation) -> bool:
-        """Whether machines held from now on would fit; they end together."""
-        free = self.room.free(hold.last_end - self.now) - hold.units(self.inventory, self.now)
-        return bool((free >= 0).all())
+        """Whether machines that a job held until now, from now on, would fit; they end together."""
+        slots = hold.last_end - self.now
+        free = self.room.free(slots)
+        for server, slot in self.room.closed.items() if self.keep_drained else ():
+            # Nobody else may have what was held there from the slot on in which the server closes, so it is left.
+            before = min(slots, slot - self.now)
+            free[server] = self.room.free(before)[server] if before > 0 else self.inventory.capacity[server]
+        return bool((free >= hold.units(self.inventory, self.now)).all())
 
     def start_instead(self, task: PassJob, gang: Gang, victims: Iterable[PassJob]) -> bool:
         """Run a job where it fits, or instead of victims as in `displace`; return whether it runs."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scheduling.model.decision import Reason
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.base import FixedGangs, seed_parameter
+from scheduling.policies.baselines.base import FixedGangs, drained_parameter, seed_parameter
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.ordering import InTurn
 from scheduling.policies.baselines.pass_job import PassJob
@@ -56,6 +56,7 @@ class Rrh(FixedGangs, InTurn):
     threshold: float = parameter(0.0, "Share of its amplitude that gain less cost has to exceed.", low=0.0, high=1.0)
     risk: float = parameter(0.5, "How much the decay of a job counts beside its gain, 0 to 1.", low=0.0, high=1.0)
     seed: int = seed_parameter()
+    keep_drained: bool = drained_parameter()
 
     name = "rrh"
     title = "RRH: jobs are admitted if they gain more than delaying the others costs, nobody pays"

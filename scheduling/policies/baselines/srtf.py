@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scheduling.policies.baselines.base import drained_parameter
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
@@ -24,6 +25,8 @@ class Srtf(WholeGangs):
     ----------
     Preemptive edge-cloud paper, Section V (SRTF).
     """
+
+    keep_drained: bool = drained_parameter()
 
     name = "srtf"
     title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.model.inventory import Inventory
-from scheduling.policies.baselines.base import FixedGangs, seed_parameter
+from scheduling.policies.baselines.base import FixedGangs, drained_parameter, seed_parameter
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.ordering import InTurn
 from scheduling.policies.baselines.pass_job import PassJob
@@ -34,6 +34,7 @@ class Tiresias(FixedGangs, InTurn):
     """
 
     seed: int = seed_parameter()
+    keep_drained: bool = drained_parameter()
 
     name = "tiresias"
     title = "Tiresias: jobs with the least remaining GPU time first, preempted for shorter ones, nobody pays"

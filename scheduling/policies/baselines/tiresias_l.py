@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from scheduling.model.parameters import parameter
+from scheduling.policies.baselines.base import drained_parameter
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.pass_job import PassJob
 from scheduling.policies.baselines.pass_state import PassState
@@ -25,6 +26,7 @@ class TiresiasL(WholeGangs):
     """
 
     threshold: float = parameter(100.0, "Worker-slots that a job attains in the first queue.", low=0.0, high=1e9)
+    keep_drained: bool = drained_parameter()
 
     name = "tiresias_l"
     title = "Tiresias-L: jobs that have had the least first, in three queues, whole jobs preempted, nobody pays"
