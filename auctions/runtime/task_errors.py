@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _waiting: set[str] = set()
 """Names of the tasks that last failed for a reason that is logged once."""
 _failed: Counter[str] = Counter()
-"""How often each task has failed for such a reason."""
+"""The number of times that each task has failed for such a reason."""
 _missing: dict[str, str] = {}
 """The task that found each policy missing, by the error's words, which name the market; other tasks find it, too."""
 

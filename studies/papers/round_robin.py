@@ -59,7 +59,7 @@ class StateInTurn(PassState):
     """A plan in progress that places machines in turn instead of packing them."""
 
     def __init__(self, book: Book, *, pause: int, new: Job | None) -> None:
-        super().__init__(book, pause=pause, new=new)
+        super().__init__(book, pause=pause, keep_drained=True, new=new)
         self._turn = _turns.setdefault(book.ledger, Turn())
 
     def find_place(self, task: PassJob, gang: Gang) -> Machines | None:
