@@ -196,7 +196,7 @@ def test_celery_connects_to_the_same_broker_and_checks_its_certificate(
 ) -> None:
     monkeypatch.setattr("redis.client.Redis.ping", lambda *_: True)  # nobody listens there
     assert environment.broker(url) == url
-    with Celery(broker=environment.broker_of_celery(url)).connection_for_write() as opened:
+    with Celery(broker=environment.broker_of_celery(url), set_as_current=False).connection_for_write() as opened:
         channel: Any = opened.default_channel
         pool = channel.client.connection_pool
     assert issubclass(pool.connection_class, connection)
