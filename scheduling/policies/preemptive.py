@@ -18,10 +18,12 @@ from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
 from scheduling.preemptive.storage import fits
-from scheduling.preemptive.workers import LATEST, Task
+from scheduling.preemptive.workers import LATEST, Task, machines
 
 FURTHEST = LATEST // 2
 """Largest time that a job may need on one worker, ticks; more would overflow together with other jobs."""
+MOST_WORKERS = 1_000_000
+"""Largest number of workers at the edge: each takes some 250 bytes in every book."""
 _NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
 _NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
 Placed = dict[str, Dispatch]
@@ -112,13 +114,21 @@ class Preemptive(PolicyBase):
         return prices
 
     def check(self, inventory: Inventory) -> None:
-        """Check that only one machine type demands each resource, because workers are counted one by one."""
+        """Check that only one machine type demands each resource, and that there are not too many workers at the edge:
+        they are counted one by one."""
         demands = np.vstack([inventory.worker_demand, inventory.ps_demand])
         shared = np.flatnonzero((demands > 0).sum(axis=0) > 1)
         if len(shared):
             names = ", ".join(inventory.resources[r] for r in shared)
             raise InvalidField(
                 "resources", f"expected a resource for each machine type, got {names}, which several types use"
+            )
+        edge = ~np.array(inventory.cloud, dtype=np.bool_)
+        workers = machines(inventory.capacity, inventory.worker_demand)[edge].sum(axis=0).tolist()
+        if sum(workers) > MOST_WORKERS:
+            got = ", ".join(f"{n:,} {machine.name}" for n, machine in zip(workers, inventory.workers, strict=True) if n)
+            raise InvalidField(
+                "capacity", f"expected at most {MOST_WORKERS:,} workers on all servers of the edge, got {got}"
             )
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:

@@ -171,3 +171,12 @@ def test_a_policy_that_plans_nothing_is_refused_while_jobs_wait_in_line(operator
     answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/?policy=dps", parameters())
     assert "wait in line for a plan" in answer.content.decode()
     assert PolicyVersion.objects.get(market=market).name == "weighted_completion"
+
+
+def test_a_cluster_with_too_many_workers_for_queues_is_named_above_the_form(operator: Client) -> None:
+    market = open_market(make_cluster(servers=3, units=400_000))
+    sent = {"cloud": "marginal", "ageing": "0", "storage": "ignored"}
+    page = operator.post(f"/admin/auctions/market/{market.pk}/policy/?policy=preemptive", sent)
+    problem = "capacity: expected at most 1,000,000 workers on all servers of the edge, got 1,200,000 gpu"
+    assert page.context["form"].non_field_errors() == [problem]
+    assert PolicyVersion.in_force(market.pk).name != "preemptive"

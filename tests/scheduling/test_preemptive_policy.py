@@ -6,12 +6,14 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause
 from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.schedule import CLOUD
 from scheduling.model.types import Json
@@ -188,3 +190,16 @@ def test_what_could_not_be_counted_waits_in_line() -> None:
     book.end("0")
     book.apply(policy.plan(book.view(), Cause.ENDED))
     assert [name for name, job in book.jobs.items() if job.completion is None] == ["24"]
+
+
+def test_a_cluster_with_too_many_workers_at_the_edge_is_refused() -> None:
+    """Two GPUs a worker: half as many workers as units; the cloud's workers are only counted."""
+    machines = (MachineType("gpus", (2, 0), Fraction(1)),), (MachineType("ps", (0, 1), Fraction(1)),)
+    capacity = np.array([[1_999_998, 1], [2, 1], [10**9, 1]], dtype=np.int64)
+    most = Inventory(("gpu", "ps"), ("a", "b", "c"), (False, False, True), capacity, *machines)
+    policy = make_policy("preemptive", {})
+    policy.check(most)
+    more = capacity.copy()
+    more[1, 0] = 4
+    with pytest.raises(InvalidField, match=r"capacity: expected at most 1,000,000 workers .* got 1,000,001 gpus$"):
+        policy.check(replace(most, capacity=more))
