@@ -89,6 +89,19 @@ def test_a_tenant_of_whose_jobs_none_is_done_is_reported_beside_the_fairness_of_
     assert outcome.starved == 1
 
 
+def test_makespan_and_utilisation_count_from_slot_0_also_if_the_first_job_comes_later() -> None:
+    traced = bids_of(two_jobs())
+    later = replace(
+        traced,
+        bids=tuple(replace(bid, arrival=bid.arrival + 2) for bid in traced.bids),
+        submitted_s={name: at + 2 * SLOT_S for name, at in traced.submitted_s.items()},
+    )
+    outcome = replay(later, Fifo(), gpu_cluster(1), ReplayParameters(SLOT_S, 10)).outcome
+    assert outcome.makespan_s == 6 * SLOT_S, "in slots [2, 4) and [4, 6)"
+    assert outcome.utilisation["gpu"] == 4 / 6
+    assert outcome.mean_jct_s == (1200 + 2100) / 2
+
+
 def test_a_job_stopped_for_a_shorter_one_is_a_preemption() -> None:
     jobs = [TraceJob(2, 0.0, 1, duration_s=6000.0), TraceJob(3, 600.0, 1, duration_s=590.0)]
     outcome = replayed(jobs, make_policy("srtf", {})).outcome

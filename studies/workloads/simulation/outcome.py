@@ -72,7 +72,8 @@ class Outcome:
     """The same, weighted by the amplitude of the job's utility."""
     p95_jct_s: float | None
     makespan_s: float | None
-    """Time from the first submission to the last completion, seconds."""
+    """Time from the beginning of slot 0 to the last completion, seconds. The first job of a trace is submitted there;
+    that of a generator may come later."""
     utilisation: Mapping[str, float]
     """Share of the unit-slots held from slot 0 to the last completion, for each resource with capacity."""
     preemptions: int
