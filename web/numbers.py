@@ -24,6 +24,18 @@ def money(amount: float | None) -> str:
     return f"{amount:,.2f}"
 
 
+def weight(number: float | None) -> str:
+    """Return a weight as `money` writes an amount, but whole ones without decimals.
+
+    Examples
+    --------
+    >>> from web.numbers import weight
+    >>> [weight(number) for number in (None, 5.0, 1e9, 2.5, 0.000001)]
+    ['–', '5', '1,000,000,000', '2.50', '0.000001']
+    """
+    return f"{number:,.0f}" if number is not None and number.is_integer() else money(number)
+
+
 def percent(share: float | None) -> str:
     """Return a share as a percentage; a dash for None."""
     return "–" if share is None else f"{share:.1%}".replace("%", " %")

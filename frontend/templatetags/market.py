@@ -20,7 +20,7 @@ from frontend.presenters.states import COUNTERFACTUAL_LOOKS, LOOKS, PLAN_LOOKS, 
 from scheduling.registry import POLICIES
 from studies.background.models import JobState
 from studies.models import Counterfactual, Plan
-from web.numbers import money, percent
+from web.numbers import money, percent, weight
 
 register = template.Library()
 
@@ -63,6 +63,7 @@ def compiling(market: Market) -> str:
 
 register.filter(money)
 register.filter(percent)
+register.filter(weight)
 
 
 @register.filter
