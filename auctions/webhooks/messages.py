@@ -45,6 +45,8 @@ OF_SLOT: Final = {
 TYPES: Final = tuple(sorted({*OF_KIND.values(), *OF_SLOT.values()}))
 WITH_MONEY: Final = frozenset({"bid.admitted", "bid.started", "bid.completed", "bid.cancelled", "bid.failed"})
 """Types of messages about jobs, whose value and payment were fixed at the admission."""
+WITHOUT_VALUE: Final = frozenset({"bid.cancelled", "bid.failed"})
+"""Types of messages about jobs that ended without a value. Messages of before the end state what was granted."""
 MOST_WAITING: Final = 1_000
 """Messages of a webhook that wait; its cursor stays where it is while there are as many."""
 PAGE: Final = 500
@@ -227,7 +229,7 @@ def _data(happened: Happened, bid: Bid) -> Json:
         "slot": happened.slot,
     }
     if happened.type in WITH_MONEY:
-        data |= {"value": bid.value, "payment": bid.payment}
+        data |= {"value": 0.0 if happened.type in WITHOUT_VALUE else bid.value, "payment": bid.payment}
     if happened.type == OF_KIND[EventKind.FAILED]:
         data |= {"reason": bid.end_reason, "refund": bid.refund}
     return data
