@@ -18,6 +18,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection
 
+from accounts.errors import NotAllowed
+from accounts.models import Team
 from accounts.rights import needs_team, teams_allowed
 from auctions.domain.bid_conversion import core_bid, policy_in_force, resolver
 from auctions.domain.errors import KeyReused, MarketClosed
@@ -224,13 +226,20 @@ def _store_and_answer(together: Sequence[Request]) -> None:
             for request in together:
                 _store_and_answer([request])
             return
-        answers = [error]
+        answers = [_refused_by_the_database(together[0], error)]
     except Market.DoesNotExist:
         answers = [Stale() for _ in together]
     except BaseException as error:  # nothing is stored, and each of the threads raises it
         answers = [error for _ in together]
     for request, answer in zip(together, answers, strict=True):
         request.answer = answer
+
+
+def _refused_by_the_database(request: Request, error: IntegrityError) -> BaseException:
+    """Return why the rows of a request were refused: its team may have been deleted after the user was read."""
+    if request.team is None or Team.objects.filter(pk=request.team).exists():
+        return error
+    return NotAllowed("Your team was deleted meanwhile, so nothing is stored. If you send it again, it is yours alone.")
 
 
 def _store(together: Sequence[Request]) -> list[Answer]:

@@ -9,6 +9,9 @@ from django.db import IntegrityError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from accounts import teams
+from accounts.errors import NotAllowed
+from accounts.models import Role
 from auctions.domain.errors import KeyReused, MarketClosed
 from auctions.domain.lock import locked_market, record_bids
 from auctions.engine import intake
@@ -20,7 +23,7 @@ from auctions.models import Bid, Event, EventKind, Market
 from cluster.guards import checked_change
 from cluster.models import Cluster, ModelProfile
 from scheduling.model.errors import InvalidField
-from tests.auctions.worlds import add_server, body, make_user
+from tests.auctions.worlds import add_server, body, make_market, make_user
 from tests.rest import user_token
 
 
@@ -202,3 +205,17 @@ def test_a_cluster_is_found_by_its_present_name(market: Market, alice: User) -> 
         submit_bid(cluster="lab", owner=alice, body=body())
     made: Submitted = submit_bid(cluster="attic", owner=alice, body=body())
     assert made.bid.market_id == market.pk
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bid_of_a_team_that_is_deleted_meanwhile_is_refused_in_words_and_others_are_stored() -> None:
+    market, dora, alice = make_market(), make_user("dora"), make_user("alice")
+    team = teams.create_team("gone", "Gone")
+    teams.add_member(team, dora, Role.BIDDER)
+    of_team = request(market, dora, None)
+    of_team.team = team.pk
+    team.delete()
+    refused, stored = store_together(market, of_team, request(market, alice, None))
+    assert isinstance(refused, NotAllowed)
+    assert "deleted meanwhile" in str(refused)
+    assert numbers(stored) == [(1, True)]
