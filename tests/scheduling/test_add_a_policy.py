@@ -72,7 +72,7 @@ def test_the_policy_of_the_page_sells_at_its_price_and_loses_no_bid(seed: int, f
 def test_the_kernels_that_the_page_names_are_those_of_the_policy(
     page: Page, module: dict[str, Any], flat: Policy
 ) -> None:
-    scope = {**module, **vars(kernels)}
+    scope = {**vars(kernels), **module}  # the registered class may be another
     exec(f"def needed_by(policy):\n    match policy:\n{page.case}", scope)
     assert scope["needed_by"](flat) == kernels.needed_by(make_policy("dps", {}))  # whose kernel it has, too
 
