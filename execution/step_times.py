@@ -228,7 +228,7 @@ def table(found: StepTimes) -> Iterator[Sequence[object]]:
     )
     for row in found.measured:
         one = row.constellation
-        machines = one.worker_type, one.workers, one.ps_type, one.ps, int(one.one_server)
+        machines = one.worker_type, one.workers, one.ps_type, one.ps, one.one_server
         figures = ["" if figure is None else figure for figure in (row.expected_s, row.measured_s, row.ratio)]
         yield one.model, one.architecture, *machines, *figures, row.steps, row.jobs
 

@@ -2,8 +2,9 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+import numpy as np
 from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 
@@ -26,15 +27,34 @@ class CsvView(ApiView):
     renderer_classes = (CsvRenderer, JSONRenderer)
 
 
+class Writable(Protocol):
+    """A file or an answer that takes text."""
+
+    def write(self, text: str, /) -> object:
+        """Take the next part."""
+
+
 def csv_file(rows: Iterable[Sequence[Any]], name: str) -> HttpResponse:
     """Answer with a table as a file of this name."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}"'
-    csv.writer(response, lineterminator="\n").writerows(inert(rows))
+    write_rows(response, rows)
     return response
 
 
-def inert(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
-    """The rows with no text that a spreadsheet takes for a formula: names and labels are what users wrote."""
+def write_rows(file: Writable, rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table in the one form of all CSV files, whoever writes them."""
+    csv.writer(file, lineterminator="\n").writerows(cells(rows))
+
+
+def cells(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    """The rows with truth values in words, and with no text that a spreadsheet takes for a formula."""
     for row in rows:
-        yield [f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell for cell in row]
+        yield [_cell(value) for value in row]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    # Names and labels are what users wrote.
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value

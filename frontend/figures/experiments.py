@@ -65,12 +65,14 @@ def figure(view: View, *, key: str) -> Drawing:
 
 def table(view: View) -> Table:
     """Every number that is drawn."""
-    said = "yes" if view.synthetic else "no"
     rows: list[Sequence[str | int | float]] = [
-        (view.workload, bar.policy, view.metric, view.unit, bar.n, bar.mean, *_ends(bar), said) for bar in view.bars
+        (view.workload, bar.policy, view.metric, view.unit, bar.n, bar.mean, *_ends(bar), view.synthetic)
+        for bar in view.bars
     ]
     if view.line is not None:
-        rows.append((view.workload, view.line.words, view.metric, view.unit, "", view.line.value, "", "", said))
+        rows.append(
+            (view.workload, view.line.words, view.metric, view.unit, "", view.line.value, "", "", view.synthetic)
+        )
     return Table(("workload", "policy", "metric", "unit", "n", "mean", "low_95", "high_95", "synthetic"), rows)
 
 

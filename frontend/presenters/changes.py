@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from auditlog.models import LogEntry
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, Q, QuerySet
 
 from accounts.models import Role
 from accounts.rights import rights_of
@@ -15,6 +15,7 @@ from web.parameters import day_of
 
 FILTERS: Final = ("who", "what", "cluster", "since", "until")
 HEADER: Final = ("time", "who", "address", "via", "request", "what", "which", "field", "before", "after")
+_IN_WORDS: Final = {"True": "yes", "False": "no"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def entries(rows: "QuerySet[LogEntry]", chosen: dict[str, str]) -> "QuerySet[Log
 def change(entry: LogEntry, *, with_address: bool) -> Change:
     """Return an entry as it is shown; addresses of users are for operators of all clusters."""
     data = entry.additional_data or {}
-    fields = [_field(name, pair) for name, pair in (entry.changes or {}).items()]
+    truths = _truth_fields(entry)
+    fields = [_field(name, pair, is_truth=name in truths) for name, pair in (entry.changes or {}).items()]
     return Change(
         at=entry.timestamp,
         who=data.get("who", ""),
@@ -93,11 +95,19 @@ def csv_rows(rows: Iterable[LogEntry], *, with_address: bool) -> list[tuple[Any,
     ]
 
 
-def _field(name: str, pair: Any) -> tuple[str, str, str]:
+def _truth_fields(entry: LogEntry) -> set[str]:
+    """Return the names of the fields of an entry's row that hold truth values; none of a kind of rows that is gone."""
+    model = entry.content_type.model_class()
+    return set() if model is None else {one.name for one in model._meta.fields if isinstance(one, BooleanField)}
+
+
+def _field(name: str, pair: Any, *, is_truth: bool) -> tuple[str, str, str]:
     if isinstance(pair, dict):  # members of a set that were added or removed
         members = ", ".join(pair.get("objects", ()))
         return (name, "", members) if pair.get("operation") == "add" else (name, members, "")
     before, after = ("" if value in (None, "None") else str(value) for value in pair)
+    if is_truth:  # the record has them as Python writes them
+        before, after = (_IN_WORDS.get(value, value) for value in (before, after))
     return name, before, after
 
 

@@ -1,6 +1,5 @@
 """Files of a reproduced figure: a page that needs only Plotly's script, and the numbers as JSON and CSV."""
 
-import csv
 import json
 import shutil
 from html import escape
@@ -11,7 +10,7 @@ from frontend.figures.base import Json
 from frontend.finders import FOLDER, NAME
 from studies.papers.figure import RESAMPLES, Finding, Paper, Reproduced
 from studies.papers.results import file_name
-from web.csv_files import inert
+from web.csv_files import write_rows
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5b636b; }
@@ -46,7 +45,7 @@ def write_figure(reproduced: Reproduced, folder: Path) -> Path:
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / f"{name}.json").write_text(text + "\n")
     with (folder / f"{name}.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(inert([table.header, *table.rows]))
+        write_rows(file, [table.header, *table.rows])
     page = folder / f"{name}.html"
     page.write_text(_page(reproduced, drawing.to_json(), name))
     return page

@@ -15,17 +15,10 @@ def result_rows(results: Results) -> Iterator[list[object]]:
             if value is not None:
                 numbers = [value.n, value.mean, _blank(value.low), _blank(value.high)]
                 place = [row.title, row.label, name, metric.unit]
-                yield [*place, *numbers, "yes" if results.is_synthetic(name, row.workload) else "no"]
+                yield [*place, *numbers, results.is_synthetic(name, row.workload)]
     for bound in results.bound_rows:
         numbers = [bound.value.n, bound.value.mean, _blank(bound.value.low), _blank(bound.value.high)]
-        yield [
-            bound.title,
-            f"bound ({', '.join(bound.kinds)})",
-            "welfare",
-            "money",
-            *numbers,
-            "yes",
-        ]
+        yield [bound.title, f"bound ({', '.join(bound.kinds)})", "welfare", "money", *numbers, True]
 
 
 def run_rows(results: Results) -> Iterator[list[object]]:

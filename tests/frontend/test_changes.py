@@ -313,6 +313,20 @@ def test_administrators_of_a_team_and_operators_of_a_cluster_read_the_changes_of
     assert ("membership changed", "viewer in Vision") in read_by(people[Role.VIEWER])
 
 
+def test_truth_values_are_words_and_a_text_that_looks_like_one_stays(market: Market, as_operator: Client) -> None:
+    row = ClusterTeams.objects.create(cluster=market.cluster)
+    row.needs_team = True
+    row.save()
+    team = teams.create_team("vision", "False")
+    team.title = "True"
+    team.save()
+    assert "<del>no</del> → <ins>yes</ins>" in as_operator.get("/changes/").text
+    rows = list(csv.DictReader(as_operator.get("/changes.csv").text.splitlines()))
+    kinds = ("team changed", "teams of clusters changed")
+    found = {one["field"]: (one["before"], one["after"]) for one in rows if one["what"] in kinds}
+    assert found == {"needs_team": ("no", "yes"), "title": ("False", "True")}
+
+
 def test_the_library_has_no_page_in_the_admin(market: Market) -> None:
     client = Client()
     client.force_login(make_user("root", is_superuser=True))

@@ -131,6 +131,7 @@ def test_measured_step_times_are_adopted_with_a_confirmation(operator: Client, r
     rows = shown(operator, f"{PAGE}step-times.csv").splitlines()
     assert rows[0].startswith("model,architecture,worker_type,workers,ps_type,num_ps,one_server,expected_s,measured_s")
     assert rows[1].startswith("ResNet-50,ps,gpu,")
+    assert rows[1].split(",")[6] in ("yes", "no")
     assert rows[1].endswith(",29,1")
     given = {"model": "ResNet-50", "worker_type": "gpu", "before": "9.0", "after": "13.0"}
     assert operator.post(f"{PAGE}step-times/adopt/", given | {"after": "nan"}).status_code == 404

@@ -340,6 +340,6 @@ def test_a_figure_has_a_bar_with_its_interval_for_each_policy_and_the_bound_abov
     assert drawn.data[0]["error_y"]["array"] == [1.0, 0.0]
     assert drawn.layout["yaxis"]["range"][1] > 9.0
     table = figures.table(view)
-    assert [row[5:] for row in table.rows] == [(5.0, 4.0, 6.0, "no"), (7.0, "", "", "no"), (9.0, "", "", "no")]
+    assert [row[5:] for row in table.rows] == [(5.0, 4.0, 6.0, False), (7.0, "", "", False), (9.0, "", "", False)]
     assert {len(row) for row in table.rows} == {len(table.header)}
     assert figures.figure(View("W", "", "w", [], None, ""), key="k").data == []

@@ -1,6 +1,5 @@
 """`manage.py run_plan PLAN`: run a plan of split learning with processes on this machine."""
 
-import csv
 import signal
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from studies.models import LONGEST_SLOT_S, MOST_BATCHES, Plan
 from studies.split_learning import plan_runs
 from studies.split_learning.plans.readings import core_plan
 from studies.split_learning.runs.readings import task_rows
+from web.csv_files import write_rows
 
 
 class Command(BaseCommand):
@@ -59,7 +59,7 @@ class Command(BaseCommand):
             raise CommandError(in_words(error), returncode=2) from None
         if options["csv"]:
             with options["csv"].open("w", newline="") as file:
-                csv.writer(file).writerows(task_rows(row, tasks))
+                write_rows(file, task_rows(row, tasks))
         planned = plan.makespan * slot_s
         self.stdout.write("batch  planned s  measured s  mean loss")
         both = zip(plan_runs.makespans(tasks), plan_runs.mean_losses(tasks), strict=True)

@@ -40,6 +40,7 @@ def test_it_is_requested_replayed_and_read(api: APIClient, market: Market, monke
     lines = api.get(f"{where}/bids.csv", headers={"Accept": "text/csv"}).content.decode().splitlines()
     assert lines[0].startswith("sequence,label,owner,arrival_slot,changed,recorded_admitted")
     assert len(lines) == 1 + 4
+    assert lines[1].split(",")[4:6] == ["yes", "no"]
     assert [row["id"] for row in api.get(URL).json()["results"]] == [done["id"]]
     assert api.delete(where).status_code == 204
     assert api.get(where).status_code == 404

@@ -55,6 +55,7 @@ def test_a_plan_is_run_in_its_order_and_really_trains(
     monkeypatch.setattr(run_plan, "core_plan", lambda row: interrupted)
     out, path = StringIO(), tmp_path / "tasks.csv"
     call_command("run_plan", done.pk, slot_seconds=0.01, batches=4, csv=path, stdout=out)
+    assert b"\r" not in path.read_bytes()
     rows = list(csv.DictReader(path.read_text().splitlines()))
     pieces = sum(map(len, (*interrupted.forward, *interrupted.backward)))
     assert len(rows) == 4 * (3 * 3 + pieces)
