@@ -1,16 +1,19 @@
 """The admin of accounts, for operators of all clusters."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import User
+from django.db import models
 from django.http import HttpRequest
 
 from accounts.models import ClusterTeams, Membership, Team, Token
 from accounts.teams import noted
-from cluster.named_fields import NamedDates, NamedRows
+from cluster.named_fields import NamedDates, NamedRows, NamesInWords
 
 admin.site.unregister(User)  # the one below names the fields of its dates
 
@@ -46,6 +49,14 @@ class TokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
 
+class ChosenUser(AutocompleteSelect):
+    """A field that finds users. While it is empty its placeholder is its name, and Django's is empty, too."""
+
+    def build_attrs(self, base_attrs: dict[str, Any], extra_attrs: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Add the placeholder."""
+        return {**super().build_attrs(base_attrs, extra_attrs), "data-placeholder": "Choose a user"}
+
+
 class MembershipInline(admin.TabularInline):  # type: ignore[type-arg]
     """Members of the team with their roles."""
 
@@ -54,11 +65,18 @@ class MembershipInline(admin.TabularInline):  # type: ignore[type-arg]
     autocomplete_fields = ["user"]
     extra = 0
 
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Use the widget with a placeholder."""
+        if db_field.name == "user":
+            kwargs["widget"] = ChosenUser(db_field, self.admin_site)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
 
 @admin.register(Team)
 class TeamAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Teams with their members."""
 
+    form = NamesInWords
     list_display = ["name", "title", "created_at"]
     search_fields = ["name", "title"]
     inlines = [MembershipInline]
@@ -70,8 +88,8 @@ class ClusterTeamsAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     list_display = ["cluster", "operated_by", "is_restricted", "needs_team"]
     list_select_related = ["cluster", "operated_by"]
-    autocomplete_fields = ["cluster", "operated_by"]
-    filter_horizontal = ["teams"]
+    # Django's selector in two columns has attributes that its elements may not have.
+    formfield_overrides: ClassVar = {models.ManyToManyField: {"widget": forms.CheckboxSelectMultiple}}
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Let processes read again which teams may bid."""

@@ -28,7 +28,7 @@ from cluster.models import (
     Server,
     StepTime,
 )
-from cluster.named_fields import NamedRows
+from cluster.named_fields import NamedRows, NamesInWords
 from scheduling.model.errors import InvalidField
 
 LARGEST_FILE = 5_000_000
@@ -60,6 +60,7 @@ class ResourceInline(admin.TabularInline):  # type: ignore[type-arg]
     """Resources have no page of their own."""
 
     model = Resource
+    form = NamesInWords
     formset = NamedRows
     extra = 1
 
@@ -188,7 +189,6 @@ class PositionedAdmin(GuardedAdmin):
     """Rows in an order: a new one comes last unless a place is given."""
 
     list_select_related = ["cluster"]
-    autocomplete_fields = ["cluster"]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Put a new row behind the others of its cluster."""
@@ -282,7 +282,6 @@ class ModelProfileAdmin(GuardedAdmin):
     list_filter = ["cluster"]
     list_select_related = ["cluster"]
     search_fields = ["name"]
-    autocomplete_fields = ["cluster"]
     inlines = [StepTimeInline]
 
 

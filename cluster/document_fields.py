@@ -20,6 +20,7 @@ from cluster.models import (
     LARGEST_SPEED,
     NAME,
     NAME_IN_WORDS,
+    SLUG_IN_WORDS,
     YEARS,
     ClockKind,
     MachineRole,
@@ -238,5 +239,5 @@ def _slug(field: str, value: object) -> str:
     try:
         validate_slug(name)
     except ValidationError:
-        raise InvalidField(field, f"expected letters, digits, dashes and underscores, got {shown(value)}") from None
+        raise InvalidField(field, f"expected {SLUG_IN_WORDS}, got {shown(value)}") from None
     return name

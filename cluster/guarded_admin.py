@@ -2,7 +2,6 @@
 
 from typing import Any, cast
 
-from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
@@ -10,13 +9,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 
 from cluster import guards
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
-from cluster.named_fields import NamedDates, NamedRows
+from cluster.named_fields import NamedDates, NamedRows, NamesInWords
 
 REFUSED = "_shadowprice_refused"
 """Attribute of a request that holds why its change was refused."""
 
 
-class GuardedForm(NamedDates, forms.ModelForm):  # type: ignore[type-arg]
+class GuardedForm(NamedDates, NamesInWords):
     """A form that shows why its change was refused after it had been tried."""
 
     refused: tuple[str, ...] = ()

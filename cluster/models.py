@@ -15,6 +15,8 @@ from django.db.models import CheckConstraint, Q, UniqueConstraint
 NAME: Final = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z", "Use letters, digits, dots, dashes and underscores.")
 NAME_IN_WORDS: Final = "letters, digits, dots, dashes and underscores, first a letter or a digit"
 """The names that NAME accepts, for messages of the form "expected ..., got ..."."""
+SLUG_IN_WORDS: Final = "letters, digits, dashes and underscores"
+"""The same of names of clusters and teams."""
 
 YEARS: Final = (1970, 2200)
 LARGEST_SECONDS: Final = 1e9

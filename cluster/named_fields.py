@@ -1,9 +1,14 @@
-"""Names for screen readers: Django's admin gives fields in rows of tables, and dates with times, none of their own."""
+"""Names for screen readers, and words for wrong names.
+
+Django's admin gives fields in rows of tables, and dates with times, no names of their own.
+"""
 
 from typing import Any
 
 from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime
+
+from cluster.models import NAME, NAME_IN_WORDS, SLUG_IN_WORDS
 
 
 class NamedDates:
@@ -17,6 +22,22 @@ class NamedDates:
                 heading = _heading(name, field)
                 for part, words in zip(field.widget.widgets, ("date", "time"), strict=True):
                     part.attrs["aria-label"] = f"{heading}, {words}"
+
+
+class NamesInWords(forms.ModelForm):  # type: ignore[type-arg]
+    """A model form of the admin that says what a name may have, and what was given, as REST does."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            if isinstance(field, forms.SlugField):
+                field.error_messages["invalid"] = f"Expected {SLUG_IN_WORDS}, got “%(value)s”."
+            elif name in self._named():
+                field.error_messages["invalid"] = f"Expected {NAME_IN_WORDS}, got “%(value)s”."
+
+    def _named(self) -> set[str]:
+        fields = self._meta.model._meta.fields
+        return {one.name for one in fields if NAME in one.validators}
 
 
 class NamedRows(forms.BaseInlineFormSet):  # type: ignore[type-arg]

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from auctions.admin.base import ReadOnlyAdmin
 from cluster.json_field import JsonFormField
 from cluster.models import Cluster, Server
+from cluster.named_fields import NamesInWords
 from execution import archives, overviews, programs
 from execution.archives import LARGEST_ARCHIVE
 from execution.models import (
@@ -148,7 +149,7 @@ class ExecutionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return "; ".join(map(str, overviews.late(execution))) or "nothing" if execution.pk else "-"
 
 
-class ProgramForm(forms.ModelForm):  # type: ignore[type-arg]
+class ProgramForm(NamesInWords):
     """A program that bids may name."""
 
     archive = forms.FileField(

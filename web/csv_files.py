@@ -43,7 +43,7 @@ def csv_file(rows: Iterable[Sequence[Any]], name: str) -> HttpResponse:
 
 
 def write_rows(file: Writable, rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table in the one form of all CSV files, whoever writes them."""
+    """Write a table in the form that all CSV files have, those of commands, too."""
     csv.writer(file, lineterminator="\n").writerows(cells(rows))
 
 

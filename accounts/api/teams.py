@@ -14,7 +14,7 @@ from accounts import invitations, teams
 from accounts.models import LONGEST_NAME, ClusterTeams, Membership, Role, Scope, Team, Token
 from accounts.permissions import check_scope
 from accounts.rights import rights_of
-from cluster.models import Cluster
+from cluster.models import SLUG_IN_WORDS, Cluster
 from scheduling.model.validation import shown
 from web.fields import Choice, Flag, Integer, Rows, Text
 from web.headers import submitted
@@ -36,7 +36,7 @@ class NewTeamIn(Schema):
     def validate_name(self, name: str) -> str:
         """Return a name that an address may have."""
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise ValidationError(f"expected letters, digits, dashes and underscores, got {shown(name)}")
+            raise ValidationError(f"expected {SLUG_IN_WORDS}, got {shown(name)}")
         return name
 
     def validate_administrator(self, name: str) -> User:

@@ -160,6 +160,43 @@ def test_a_nonsense_cluster_is_refused_in_words(operator: Client, field: str, va
     assert not Cluster.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "first"),
+    [
+        ("cluster/cluster", "name", False),
+        ("cluster/cluster", "resources-0-name", True),
+        ("cluster/machinetype", "name", True),
+        ("cluster/server", "name", True),
+        ("cluster/modelprofile", "name", True),
+        ("execution/program", "name", True),
+        ("accounts/team", "name", False),
+    ],
+)
+def test_a_wrong_name_is_answered_with_what_a_name_may_have(client: Client, path: str, field: str, first: bool) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    prefixes = ("resources", "demands", "capacities", "step_times", "memberships")
+    sizes = {f"{one}-{what}": size for one in prefixes for what, size in (("TOTAL_FORMS", 1), ("INITIAL_FORMS", 0))}
+    page = html.unescape(client.post(f"/admin/{path}/add/", {**sizes, field: "two words"}).text)
+    words = "letters, digits, dots, dashes and underscores, first a letter or a digit"
+    may = words if first else "letters, digits, dashes and underscores"
+    assert f"Expected {may}, got “two words”." in page
+    assert "slug" not in re.sub(r"<[^>]*>", "", page)
+
+
+@pytest.mark.parametrize(
+    "path", ["cluster/machinetype", "cluster/server", "cluster/modelprofile", "accounts/clusterteams"]
+)
+def test_fields_that_choose_have_names_while_nothing_is_chosen(operator: Client, lab: Cluster, path: str) -> None:
+    operator.force_login(User.objects.create_superuser("root"))
+    Team.objects.create(name="vision", title="Vision")
+    page = operator.get(f"/admin/{path}/add/").text
+    assert re.search(rf'<option value="{lab.pk}"[^>]*>{lab}</option>', page), "a plain list, which has a label"
+    assert "admin-autocomplete" not in page
+    assert "selectfilter" not in page
+    assert ('type="checkbox" name="teams"' in page) == (path == "accounts/clusterteams")
+    assert 'data-placeholder="Choose a user"' in operator.get("/admin/accounts/team/add/").text
+
+
 def test_a_name_that_is_taken_is_an_error_of_its_field(operator: Client, lab: Cluster) -> None:
     answer = operator.post(url("cluster", "add"), cluster_form(name="lab"))
     assert answer.context["adminform"].errors == {"name": ["Cluster with this Name already exists."]}

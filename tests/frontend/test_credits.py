@@ -189,6 +189,13 @@ def test_a_team_without_a_budget_has_an_empty_statement(bella: User, olga: User)
     assert "no limit" in page_of(olga).get("/budgets/").text
 
 
+def test_a_new_budget_says_when_its_credits_are_booked(team: Team, bella: User) -> None:
+    budgets.set_budget(team, period=BudgetKind.MONTH, amount=MILLION)
+    text = page_of(bella).get(PAGE).text
+    assert "No transaction yet: the credits of this period are booked with the first decision." in text
+    assert "No credits were granted or spent yet." not in text
+
+
 def test_no_two_parts_of_the_forms_of_a_budget_have_the_same_id(bella: User, olga: User) -> None:
     page = page_of(olga).post(f"{PAGE}budget/", {"budget-period": "month", "budget-credits": "5"}, follow=True).text
     ids = re.findall(r' id="([^"]+)"', page)
