@@ -331,6 +331,19 @@ def test_what_was_typed_comes_back_after_the_login_for_the_same_user_only(window
     assert window.js("document.getElementById('id_label').value") == "", "it comes back once"
 
 
+def test_a_filter_shows_after_the_back_button_what_its_page_lists(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open(f"{HOME}bids/")
+    for state in ("planned", "rejected"):
+        window.js(f"document.querySelector('[name=state]').value = '{state}'")
+        window.one(".filters button").click()
+        window.wait(lambda state=state: f"state={state}" in window.driver.current_url)
+    for state in ("planned", ""):
+        window.driver.back()
+        window.wait(lambda state=state: window.driver.current_url.partition("?state=")[2].partition("&")[0] == state)
+        window.wait(lambda state=state: window.js("document.querySelector('[name=state]').value") == state)
+
+
 def test_a_quote_is_asked_for_where_the_browser_forbids_to_keep_anything(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     forbid = (
