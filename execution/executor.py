@@ -92,7 +92,8 @@ class Executor:
         self._now = now
         self._tick = tick
         self._wait = lease.Wait()
-        self._engines: dict[tuple[int, str], Engine] = {}
+        self._engines: dict[tuple[object, ...], Engine] = {}
+        """The engine of each cluster, by what it is made of."""
         self._files: dict[int, ProgressFile] = {}
         """The progress file of each live generation; one that is unknown is read from the start again."""
         self._fence = 0
@@ -118,8 +119,8 @@ class Executor:
         lease.give_back(self._holder, now=self._now())
 
     def engine(self, execution: Execution) -> Engine:
-        """Return the engine of a cluster, which is made once."""
-        key = execution.pk, execution.engine
+        """Return the engine of a cluster, which is made once, and another one when its settings have changed."""
+        key = execution.pk, execution.engine, execution.slurm_configuration, *execution.sbatch_options
         if key not in self._engines:
             self._engines[key] = self._make(execution)
         return self._engines[key]
@@ -442,9 +443,8 @@ def _fail(bid: Bid, reason: str, refund: Refund) -> None:
 def engine_of(execution: Execution) -> Engine:
     """Return the engine that a cluster has chosen."""
     root = engine_root(execution.cluster.name)
-    servers = execution.cluster.servers.values_list("name", flat=True)
     if execution.engine == EngineKind.LOCAL:
-        return LocalEngine(root, list(servers))
+        return LocalEngine(root, None)  # starts name servers of the cluster, of which some may be added or renamed yet
     configuration = Path(execution.slurm_configuration) if execution.slurm_configuration else None
     prefix = f"{execution.cluster.name}-"
     return SlurmEngine(root, configuration=configuration, options=execution.sbatch_options, prefix=prefix)

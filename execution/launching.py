@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cluster.models import Server
 from execution import archives, records
 from execution.archives import BadArchive
 from execution.engines.base import Engine, EngineError
@@ -48,8 +49,11 @@ class Launcher:
     ) -> None:
         """Start the processes of a generation with these keys; those that cannot be started now are started later."""
         due = [process for process in processes if process.key in keys and self._is_due(process, now)]
-        if due:  # operators may have changed the program since the last launch
+        if due:  # operators may have changed the program, or renamed servers, since the last launch
             generation.training.program = Program.objects.get(pk=generation.training.program_id)
+            servers = Server.objects.in_bulk({process.server_id for process in processes})
+            for process in processes:
+                process.server = servers[process.server_id]
         for process in due:
             before = self._refused.get(process.key)
             try:

@@ -28,20 +28,20 @@ class LocalEngine(FilesEngine):
     root
         The engine's directory.
     servers
-        Names of the servers that exist.
+        Names of the servers that exist; None if every server that a start names does.
     python
         The command that runs the shim.
     """
 
-    def __init__(self, root: Path, servers: Collection[str], *, python: Sequence[str] = PYTHON) -> None:
-        self.servers = frozenset(servers)
+    def __init__(self, root: Path, servers: Collection[str] | None, *, python: Sequence[str] = PYTHON) -> None:
+        self.servers = None if servers is None else frozenset(servers)
         self.python = tuple(python)
         super().__init__(root)
         self._shims: list[int] = []
 
     def launch(self, start: Start) -> None:
         """Start a process, unless one with this key was ever started; see `Engine`."""
-        if start.server not in self.servers:
+        if self.servers is not None and start.server not in self.servers:
             raise EngineError(f"server: expected one of {', '.join(sorted(self.servers))}, got {start.server!r}")
         self.files.create(start)
         found = self.files.find(start.key)

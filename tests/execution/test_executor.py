@@ -9,11 +9,15 @@ import pytest
 
 from auctions.models import BidState, Commitment
 from auctions.state import book
+from cluster.models import Server
 from execution import launching, lease
 from execution.engines.base import EngineError, Limits, Start
-from execution.executor import Executor
+from execution.engines.local import LocalEngine
+from execution.engines.slurm import SlurmEngine
+from execution.executor import Executor, engine_of
 from execution.models import (
     Ending,
+    EngineKind,
     Execution,
     Generation,
     GenerationState,
@@ -22,6 +26,7 @@ from execution.models import (
     ProcessState,
     TrainingState,
 )
+from tests.auctions.worlds import add_server
 from tests.execution.worlds import World, make_world
 
 pytestmark = [pytest.mark.thorough, pytest.mark.django_db(transaction=True)]
@@ -350,3 +355,40 @@ def test_a_link_or_a_pipe_instead_of_a_progress_file_is_not_read(world: World, t
     path.write_bytes(b'{"step": 1}\n')
     world.go(5)
     assert Generation.objects.get().progress.get().step == 1
+
+
+def test_a_server_that_was_added_or_renamed_since_the_executor_began_runs_jobs(world: World) -> None:
+    executor = Executor("one", engine_of)
+    first = executor.engine(Execution.objects.get())
+    assert isinstance(first, LocalEngine)
+    first.python = ("/bin/false",)  # nothing runs
+    add_server(world.market.cluster, "edge-9", units=4)
+    Server.objects.filter(name="edge-0").update(name="edge-8")
+    for server in ("edge-8", "edge-9"):
+        engine = executor.engine(Execution.objects.get())
+        engine.launch(Start(server, server, ("true",), {}, Path("/"), until=0.0, grace_s=1.0))
+    assert executor.engine(Execution.objects.get()).list().keys() == {"edge-8", "edge-9"}
+
+
+def test_a_server_that_is_renamed_after_a_refusal_is_tried_by_its_new_name(world: World) -> None:
+    world.engine.refuses = {"edge-0", "edge-1", "cloud"}
+    executor = world.executor()
+    world.submit(epochs=8)
+    world.go(10, executor=executor)
+    assert Process.objects.exists()
+    assert world.engine.launches == []
+    before = list(Process.objects.order_by("-role", "rank").values_list("server__name", flat=True))
+    for server in Server.objects.all():
+        Server.objects.filter(pk=server.pk).update(name=f"{server.name}-b")
+    world.go(30, executor=executor)
+    on = [one.start.server for one in world.engine.processes.values()]
+    assert on == [f"{name}-b" for name in before]
+
+
+def test_settings_of_slurm_that_change_hold_for_the_next_start(world: World) -> None:
+    executor = Executor("one", engine_of)
+    for option in ("--partition=old", "--partition=new"):
+        Execution.objects.update(engine=EngineKind.SLURM, sbatch_options=[option])
+        engine = executor.engine(Execution.objects.get())
+        assert isinstance(engine, SlurmEngine)
+        assert engine.options == (option,)
