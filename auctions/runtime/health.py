@@ -17,12 +17,12 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import F, Max, Min
+from django.db.models import F, Max, Min, Q
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from auctions.domain import announcements
-from auctions.models import Bid, BidState, Event, Market, WorkerSign
+from auctions.models import Bid, BidState, Event, EventKind, Market, WorkerSign
 from auctions.runtime import disks, signs
 from cluster import clock
 from cluster.database.busy import is_busy
@@ -38,6 +38,8 @@ STUCK_S: Final = 60.0
 """
 CLOCK_S: Final = 5.0
 """Difference of the clocks of two hosts that is no fault."""
+BEHIND_S: Final = 10.0
+"""Time since the latest decision of a queue within which its workers count as at work, though bids wait for long."""
 KEPT_S: Final = 1.0
 """Time for which the result of all checks is kept: anybody may ask for it."""
 BUSY: Final = "the database is away or busy"
@@ -205,19 +207,35 @@ def _beat() -> str:
 
 
 def _decisions() -> str:
-    """A bid that waits for long, though slots pass and workers live, is in a decision queue that is stuck."""
+    """A bid that waits for long, though slots pass and workers live: its decision queue is stuck, or has more bids
+    than its worker decides in that time.
+    """
     waiting = Bid.objects.filter(state=BidState.SUBMITTED).order_by().values("market_id")
     oldest = waiting.annotate(first=Min("submitted_at")).filter(first__lt=clock.now() - timedelta(seconds=STUCK_S))
-    count = oldest.count()
-    words = "1 decision queue is" if count == 1 else f"{count} decision queues are"
-    return f"{words} stuck: a bid has waited for more than {STUCK_S:.0f} s" if count else ""
+    late = [row["market_id"] for row in oldest]
+    behind = sum(_decides(market_id) for market_id in late)
+    counts = (("stuck", len(late) - behind), ("behind", behind))
+    queues = " and ".join(f"{_count(count, 'decision queue')} {word}" for word, count in counts if count)
+    return f"{queues}: a bid has waited for more than {STUCK_S:.0f} s" if queues else ""
+
+
+def _decides(market_id: int) -> bool:
+    """Return whether a bid has just left the decision queue. A bid that stood has left it long before it is decided."""
+    left = Q(kind=EventKind.STANDING) | Q(
+        kind__in=(EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED), bid__stands_until=None
+    )
+    latest = Event.objects.filter(left, market=market_id).order_by("-version").values_list("at", flat=True).first()
+    return latest is not None and latest >= clock.now() - timedelta(seconds=BEHIND_S)
+
+
+def _count(count: int, name: str) -> str:
+    return f"1 {name} is" if count == 1 else f"{count} {name}s are"
 
 
 def _slots() -> str:
     """A market in which a slot has begun for long and was not processed is stuck, though no bid may wait in it."""
     count = sum(_late_s(market) > STUCK_S for market in Market.objects.select_related("cluster"))
-    words = "1 market is" if count == 1 else f"{count} markets are"
-    return f"{words} stuck: a slot began more than {STUCK_S:.0f} s ago and was not processed" if count else ""
+    return f"{_count(count, 'market')} stuck: a slot began more than {STUCK_S:.0f} s ago and was not processed" if count else ""
 
 
 def _late_s(market: Market) -> float:

@@ -16,7 +16,7 @@ from django.test import Client, RequestFactory
 
 from auctions import tasks
 from auctions.engine import decision_queue, slots
-from auctions.models import Event, Market, WorkerSign
+from auctions.models import Event, EventKind, Market, WorkerSign
 from auctions.runtime import disks, health, signs
 from cluster import clock
 from tests.auctions.worlds import submit
@@ -161,6 +161,21 @@ def test_a_decision_queue_that_is_stuck_is_named_until_its_bids_are_decided(aliv
     bid = submit(alive, alice)
     assert problems() == {}
     alive.bids.filter(pk=bid.pk).update(submitted_at=bid.submitted_at - timedelta(seconds=health.STUCK_S + 1))
+    assert problems() == {"decisions": "1 decision queue is stuck: a bid has waited for more than 60 s"}
+    decision_queue.process_pending(alive.pk)
+    assert problems() == {}
+
+
+def test_a_decision_queue_that_is_worked_off_is_behind_until_nothing_was_decided_for_a_while(
+    alive: Market, alice: User
+) -> None:
+    submit(alive, alice)
+    decision_queue.process_pending(alive.pk)
+    bid = submit(alive, alice)
+    alive.bids.filter(pk=bid.pk).update(submitted_at=bid.submitted_at - timedelta(seconds=health.STUCK_S + 1))
+    assert problems() == {"decisions": "1 decision queue is behind: a bid has waited for more than 60 s"}
+    long_ago = clock.now() - timedelta(seconds=health.BEHIND_S + 1)
+    Event.objects.exclude(kind=EventKind.SUBMITTED).update(at=long_ago)
     assert problems() == {"decisions": "1 decision queue is stuck: a bid has waited for more than 60 s"}
     decision_queue.process_pending(alive.pk)
     assert problems() == {}
