@@ -235,7 +235,8 @@ def _count(count: int, name: str) -> str:
 def _slots() -> str:
     """A market in which a slot has begun for long and was not processed is stuck, though no bid may wait in it."""
     count = sum(_late_s(market) > STUCK_S for market in Market.objects.select_related("cluster"))
-    return f"{_count(count, 'market')} stuck: a slot began more than {STUCK_S:.0f} s ago and was not processed" if count else ""
+    words = f"{_count(count, 'market')} stuck"
+    return f"{words}: a slot began more than {STUCK_S:.0f} s ago and was not processed" if count else ""
 
 
 def _late_s(market: Market) -> float:

@@ -79,7 +79,13 @@ def test_a_long_wait_for_the_next_row_is_reported(tmp_path: Path, make_tables: T
         process.end()
 
 
-@pytest.mark.parametrize("wrong", ["--port=0", "--port=99999", "--port=web", "--seed=-3", "--seed=x"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("--port=0", "--port=99999", "--port=web", "--seed=-3", "--seed=x"),
+        *("--bids=0", "--bids=-5", "--slot-takes=0", "--slot-takes=-1", "--slot-takes=nan", "--slot-takes=inf"),
+    ],
+)
 def test_a_wrong_option_is_said_in_words_before_anything_is_made(tmp_path: Path, wrong: str) -> None:
     done = demo(tmp_path, wrong)
     assert done.returncode != 0

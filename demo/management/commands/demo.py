@@ -32,6 +32,8 @@ SECONDS_PER_SLOT = 6.0
 SECONDS_PER_TRACED_SLOT = 1.0
 """The same under a trace: its first days are nearly empty."""
 
+SHORTEST_SLOT_S, LONGEST_SLOT_S = 0.1, 86400.0
+"""Wall time of a slot that --slot-takes may ask for."""
 ONCE_BIDS = 40
 """Number of bids for each market."""
 WAIT_S = 30
@@ -72,8 +74,8 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=_seed, default=1)
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")
         parser.add_argument("--once", action="store_true", help="send --bids bids to each market, print tables, exit")
-        parser.add_argument("--bids", type=int, default=ONCE_BIDS)
-        parser.add_argument("--slot-takes", type=float, help="seconds a slot of the live demo takes")
+        parser.add_argument("--bids", type=_bids, default=ONCE_BIDS)
+        parser.add_argument("--slot-takes", type=_seconds, help="seconds a slot of the live demo takes")
         parser.add_argument("--reset", action="store_true", help="forget the demo's data and exit")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -219,6 +221,24 @@ def _seed(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
     return int(text)
+
+
+def _bids(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not SHORTEST_SLOT_S <= seconds <= LONGEST_SLOT_S:
+        raise ArgumentTypeError(
+            f"expected a number of seconds from {SHORTEST_SLOT_S:g} to {LONGEST_SLOT_S:g}, got {text!r}"
+        )
+    return seconds
 
 
 def _under(trace: Path) -> Scenario:
