@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from requests import RequestException
@@ -26,6 +27,8 @@ TIME_LIMIT_S: Final = 10.0
 LEEWAY_S: Final = 60
 """Difference of the clocks of provider and service that is no fault."""
 LONGEST_NAME: Final = 150
+LONGEST_SUBJECT: Final = 255
+"""Characters of a subject at most, by OpenID Connect."""
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures by keys of which the provider alone has the private half."""
 ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -87,6 +90,8 @@ def claims_of(request: HttpRequest) -> Mapping[str, Any]:
     claims: Mapping[str, Any] | None = token.get("userinfo")
     if not claims or not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise LoginRefused("The login was refused: there is no ID token.")
+    if len(claims["sub"]) > LONGEST_SUBJECT or not claims["sub"].isprintable():
+        raise LoginRefused("The login was refused: invalid claim sub.")
     return claims
 
 
@@ -150,14 +155,26 @@ def _linked(claims: Mapping[str, Any]) -> User | None:
 
 def _by_email(claims: Mapping[str, Any]) -> User | None:
     """Link the one account that has the person's verified e-mail address, and was not linked yet."""
-    email = claims.get("email")
-    if not settings.OIDC_MATCH_EMAIL or claims.get("email_verified") is not True or not isinstance(email, str):
+    email = _verified_email(claims)
+    if not settings.OIDC_MATCH_EMAIL or not email:
         return None
-    found = User.objects.filter(email__iexact=email, identities=None) if email else ()
+    found = User.objects.filter(email__iexact=email, identities=None)
     users = [user for user in found if _folded(user.email) == _folded(email)]
     if len(users) != 1:
         return None
     return _link(users[0], claims)
+
+
+def _verified_email(claims: Mapping[str, Any]) -> str:
+    """Return the person's address if the provider has verified it and an account can have it; empty otherwise."""
+    email = claims.get("email")
+    if claims.get("email_verified") is not True or not isinstance(email, str):
+        return ""
+    try:
+        User._meta.get_field("email").run_validators(email)
+    except ValidationError:
+        return ""
+    return email
 
 
 def _folded(email: str) -> str:
@@ -171,13 +188,13 @@ def _new(claims: Mapping[str, Any]) -> User:
         raise LoginRefused(NO_ACCOUNT)
     wanted = next((str(claims[key]) for key in ("preferred_username", "email", "sub") if claims.get(key)), "user")
     stem = _STRANGE.sub("-", User.normalize_username(wanted))[: LONGEST_NAME - 10]
-    email = str(claims.get("email", "")) if claims.get("email_verified") is True else ""
     taken = set(User.objects.filter(username__istartswith=stem).values_list("username", flat=True))
     known = {name.lower() for name in taken}
     name = next(one for one in (stem, *(f"{stem}-{i}" for i in range(2, len(known) + 3))) if one.lower() not in known)
     try:
         with transaction.atomic():
-            user = User.objects.create_user(name, email=email)  # without a password that anybody could give
+            # Without a password that anybody could give.
+            user = User.objects.create_user(name, email=_verified_email(claims))
     except IntegrityError:
         raise LoginRefused("Another account took this name just now; try again.") from None
     return _link(user, claims)

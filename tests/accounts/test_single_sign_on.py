@@ -130,6 +130,31 @@ def test_a_token_that_the_provider_did_not_sign_is_refused(there: Provider, made
     refused(client.get(BACK, back), client)
 
 
+@pytest.mark.parametrize("subject", ["x" * 256, "a\x00b", "a\nb"])
+def test_a_subject_that_no_provider_may_give_is_refused(there: Provider, subject: str) -> None:
+    there.claims = {"sub": subject}
+    client, answer = log_in(there)
+    assert "invalid claim sub" in refused(answer, client)
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("email", "kept"),
+    [
+        ("bella@example.org", "bella@example.org"),
+        ("b@" + "e" * 60 + ("." + "e" * 60) * 4 + ".org", ""),
+        (["bella@example.org"], ""),
+        ("bella@example.org\x00", ""),
+        ("bella", ""),
+    ],
+)
+def test_a_new_account_has_only_an_address_that_is_one(there: Provider, email: object, kept: str) -> None:
+    there.claims = {"sub": "7", "preferred_username": "bella", "email": email, "email_verified": True}
+    client, _ = log_in(there)
+    assert user_of(client) == "bella"
+    assert User.objects.get().email == kept
+
+
 def test_a_token_of_another_key_is_refused(there: Provider) -> None:
     there.signs_with = RSAKey.generate_key(2048, {"kid": "one"})
     client, answer = log_in(there)
