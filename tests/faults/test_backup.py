@@ -51,6 +51,19 @@ def test_a_copy_overwrites_nothing(tmp_path: Path, make_tables: Tables) -> None:
     assert taken.read_text() == "something else"
 
 
+@pytest.mark.parametrize(("is_there", "said"), [(False, "got no file"), (True, "no such table: django_migrations")])
+def test_a_database_that_is_missing_or_empty_is_not_copied(tmp_path: Path, is_there: bool, said: str) -> None:
+    env = python_env(tmp_path / "var")
+    database = Path(env["SHADOWPRICE_VAR"]) / DATABASE
+    database.parent.mkdir()
+    if is_there:
+        database.touch()
+    with pytest.raises(AssertionError, match=said):
+        manage("backup", str(tmp_path / "copy"), env=env)
+    assert not list(tmp_path.glob("copy*"))
+    assert database.exists() is is_there
+
+
 @pytest.mark.services
 def test_a_copy_of_postgresql_is_restored_and_bids_that_waited_are_decided(
     tmp_path: Path, postgres_server: Server, postgres_tables: str

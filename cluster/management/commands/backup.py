@@ -27,17 +27,20 @@ class Command(BaseCommand):
             raise CommandError(f"expected SQLite, got {connection.vendor}: use pg_dump (docs/operators/backup.md).")
         if target.exists():
             raise CommandError(f"file: expected a new file, got {target}, which exists.")
+        source = Path(connection.settings_dict["NAME"])
+        if not source.is_file():
+            raise CommandError(f"expected a database at {source}, got no file: is SHADOWPRICE_VAR right?")
         part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
         try:
             part.touch(mode=0o600)  # as the database: it has digests of passwords, and all that bidders state
-            with closing(sqlite3.connect(connection.settings_dict["NAME"])) as database:
+            with closing(sqlite3.connect(source)) as database:
+                database.execute("SELECT 1 FROM django_migrations LIMIT 1")  # an empty file is no database to keep
                 database.execute("VACUUM INTO ?", (str(part),))
             with part.open("rb") as written:
                 os.fsync(written.fileno())
             part.rename(target)
         except (sqlite3.Error, OSError) as error:
             part.unlink(missing_ok=True)
-            source = connection.settings_dict["NAME"]
             raise CommandError(f"expected a copy of {source} at {target}, got an error: {error}.") from error
         self.stdout.write(f"{target}: {target.stat().st_size:,} bytes")
