@@ -63,6 +63,12 @@ def is_full(error: BaseException) -> bool:
     return getattr(cause, "pgcode", None) == _POSTGRES_DISK_FULL
 
 
+def is_damaged(error: BaseException) -> bool:
+    """Return whether the file of SQLite is no database, or lacks some of its pages or has others in their place."""
+    code = getattr(error.__cause__, "sqlite_errorcode", None) if isinstance(error, DatabaseError) else None
+    return code is not None and code & PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def is_of_other_schema(error: BaseException) -> bool:
     """Return whether a statement fails since the database is at the schema of another version.
 
@@ -85,8 +91,12 @@ def is_of_other_schema(error: BaseException) -> bool:
 
 
 def cause_in_words(error: BaseException) -> str | None:
-    """Return one line for a command that stops since the database is out of reach or at another schema, else None."""
+    """Return one line for a command that stops since the database is out of reach, damaged or at another schema; None
+    of another error.
+    """
     lines = str(error).splitlines() or [type(error).__name__]
+    if is_damaged(error):
+        return f"The file of the database is damaged: {lines[0]}. Restore a copy (docs/operators/backup.md)."
     if is_full(error):
         return f"The disk of the database is full: {lines[0]}"
     if is_busy(error):

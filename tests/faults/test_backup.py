@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,17 @@ def test_a_database_that_is_missing_or_empty_is_not_copied(tmp_path: Path, is_th
         manage("backup", str(tmp_path / "copy"), env=env)
     assert not list(tmp_path.glob("copy*"))
     assert database.exists() is is_there
+
+
+def test_a_damaged_copy_is_named_in_one_line(tmp_path: Path) -> None:
+    env = python_env(tmp_path)
+    (tmp_path / DATABASE).write_text("no database")
+    command = [sys.executable, "manage.py", "audit"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "The file of the database is damaged: file is not a database. Restore a copy (docs/operators/backup.md).\n"
+    )
 
 
 @pytest.mark.services
