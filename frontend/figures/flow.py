@@ -54,14 +54,16 @@ def figure(series: Flow, line: TimeLine, *, key: str = "flow") -> Drawing:
 
 
 def table(series: Flow, line: TimeLine) -> Table:
-    """Return each completed job with the means so far; or only the viewer's jobs, without means."""
+    """Return each completed job with the means so far; or only the viewer's jobs, and then the published means."""
     dates = [line.date(int(slot)) for slot in series.slot]
-    columns = [series.sequence.tolist(), series.slot.tolist(), dates, series.flow.tolist()]
-    header: tuple[str, ...] = ("bid", "completion_slot", "completion_utc", "jct_slots")
+    jobs = (series.sequence.tolist(), series.slot.tolist(), dates, series.flow.tolist())
+    header = ("bid", "completion_slot", "completion_utc", "jct_slots", "mean_jct_slots")
     if series.weighted_mean is not None:
-        columns += [series.mean.tolist(), series.weighted_mean.tolist()]
-        header = (*header, "mean_jct_slots", "weighted_jct_slots")
-    return Table(header, zip(*columns, strict=True))
+        rows = zip(*jobs, series.mean.tolist(), series.weighted_mean.tolist(), strict=True)
+        return Table((*header, "weighted_jct_slots"), rows)
+    means = zip(series.mean_slot.tolist(), series.mean.tolist(), strict=True)
+    published = [(None, slot, line.date(slot), None, mean) for slot, mean in means]
+    return Table(header, [*((*job, None) for job in zip(*jobs, strict=True)), *published])
 
 
 def _mean(name: str, numbers: Floats, dates: list[str], colour: str, dash: str) -> Json:

@@ -305,7 +305,10 @@ def test_published_times_to_completion_are_ones_own_jobs_and_the_mean_over_all()
     checked(drawing)
     assert [trace["name"] for trace in drawing.data] == ["your jobs", "mean so far"]
     assert [trace["x"] for trace in drawing.data] == [[LINE.date(4)], [LINE.date(2), LINE.date(5)]]
-    assert list(flow.table(own, LINE).rows) == [(7, 4, LINE.date(4), 3)]
+    table = flow.table(own, LINE)
+    assert table.header == ("bid", "completion_slot", "completion_utc", "jct_slots", "mean_jct_slots")
+    means = [(None, 2, LINE.date(2), None, 1.0), (None, 5, LINE.date(5), None, 2.0)]
+    assert list(table.rows) == [(7, 4, LINE.date(4), 3, None), *means]
 
 
 def test_congestion_is_counted_in_jobs_and_never_called_a_price() -> None:
