@@ -45,6 +45,13 @@ def queued(market: Market) -> Market:
 
 
 @pytest.fixture
+def same_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process keep its priority where it does as a worker that starts: it could not go back."""
+    for name in ("give_way", "let_answers_pass"):
+        monkeypatch.setattr(priority, name, lambda: None)
+
+
+@pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Start a warm-up whose processes report what is given, and then continue without a report.
 
@@ -84,6 +91,7 @@ def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market
     assert warming.groups_of_open_markets() == (kernels.RIGID, kernels.QUEUES, kernels.PLANNER)
 
 
+@pytest.mark.usefixtures("same_priority")
 def test_a_market_whose_policy_is_gone_is_named_and_keeps_no_worker_from_the_others(
     queued: Market, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -305,6 +313,7 @@ def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("same_priority")
 def test_a_worker_without_open_markets_loads_no_kernels(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.EMBEDDED = False
     loaded: set[kernels.Group] = set()
@@ -407,13 +416,12 @@ def test_nobody_waits_for_a_part_that_a_process_compiles_which_lets_others_go_fi
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("same_priority")
 @pytest.mark.parametrize(("queue", "gives_way"), [(tasks.BOUNDS, True), (tasks.DECISIONS, False)])
 def test_a_worker_of_certificates_gives_way_in_compiling_too(
     queue: str, gives_way: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.EMBEDDED = False
-    for name in ("give_way", "let_answers_pass"):  # this process would keep the priority
-        monkeypatch.setattr(priority, name, lambda: None)
     monkeypatch.setattr(compiling, "_gives_way", False)
     queues = SimpleNamespace(consume_from=[queue])
     tasks.prepare_worker(SimpleNamespace(app=SimpleNamespace(amqp=SimpleNamespace(queues=queues))))

@@ -112,7 +112,7 @@ def test_all_wrong_fields_are_named_at_once(operator: Client) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("name", "no spaces", "Use letters"),
+        ("name", "no spaces", "Expected letters"),
         ("name", "train", "that no program of this cluster has, got train"),
         ("arguments", '"python3 fit.py"', "Expected a list of texts"),
         ("arguments", "[]", "This field is required"),
