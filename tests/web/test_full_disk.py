@@ -16,6 +16,12 @@ def full_soon(db: None) -> Iterator[None]:
     """The database may take no more pages than it has now, once the world of the test is in it."""
     make_market()
     with connection.cursor() as cursor:
+        # Pages that tests before this one left empty would take all bids.
+        cursor.execute("CREATE TABLE filler (content BLOB)")
+        cursor.execute(
+            "INSERT INTO filler SELECT zeroblob(freelist_count * page_size)"
+            " FROM pragma_freelist_count, pragma_page_size"
+        )
         cursor.execute("PRAGMA max_page_count")
         (most,) = cursor.fetchone()
         cursor.execute("PRAGMA page_count")
