@@ -215,7 +215,8 @@ def party_of(owner: int, team: int | None) -> tuple[str, int]:
 
 def competed(market: Market) -> bool:
     """Return whether bids compete in the market, or did under an earlier policy."""
-    return any(POLICIES[name].competes for name in set(market.policies.values_list("name", flat=True)))
+    competing = [name for name, policy in POLICIES.items() if policy.competes]
+    return market.policies.filter(name__in=competing).exists()
 
 
 def unrecorded_withdrawals(market: Market, viewer: User) -> int:

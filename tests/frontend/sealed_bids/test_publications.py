@@ -163,6 +163,14 @@ def test_where_bids_compete_bidders_read_no_sum_of_payments(people: dict[str, Us
     assert publications.summary(market, people["alice"]).revenue is None, "what was paid before is in the sum"
 
 
+def test_sums_are_read_where_an_earlier_policy_is_one_that_this_version_does_not_have(people: dict[str, User]) -> None:
+    market = open_market(make_cluster(), policy="dps", parameters=dict(PRICED))
+    change_policy(market, name="completions", parameters=dict(PRICED), by=None)
+    market.policies.filter(number=1).update(name="no-such")
+    submit(market, people["bob"])
+    assert publications.summary(market, people["alice"]).revenue == 0.0
+
+
 def test_members_of_a_team_with_all_bids_read_them_as_they_stand_until_another_bids(people: dict[str, User]) -> None:
     market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters=dict(PRICED))
     team = Team.objects.create(name="vision", title="Vision")
