@@ -44,8 +44,7 @@ def is_busy(error: BaseException) -> bool:
         return False
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
-        code = getattr(cause, "sqlite_errorcode", None)
-        return code is not None and code & PRIMARY in SQLITE_CODES
+        return _code_of_sqlite(error) in SQLITE_CODES
     state: str | None = getattr(cause, "pgcode", None)
     if state is not None:
         return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
@@ -57,16 +56,20 @@ def is_full(error: BaseException) -> bool:
     """Return whether a statement fails since the disk of the database is full."""
     if not isinstance(error, DatabaseError):
         return False
-    cause = error.__cause__
-    if isinstance(cause, sqlite3.Error):
-        return (getattr(cause, "sqlite_errorcode", None) or 0) & PRIMARY == sqlite3.SQLITE_FULL
-    return getattr(cause, "pgcode", None) == _POSTGRES_DISK_FULL
+    is_of_postgres = getattr(error.__cause__, "pgcode", None) == _POSTGRES_DISK_FULL
+    return is_of_postgres or _code_of_sqlite(error) == sqlite3.SQLITE_FULL
 
 
 def is_damaged(error: BaseException) -> bool:
     """Return whether the file of SQLite is no database, or lacks some of its pages or has others in their place."""
-    code = getattr(error.__cause__, "sqlite_errorcode", None) if isinstance(error, DatabaseError) else None
-    return code is not None and code & PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return isinstance(error, DatabaseError) and _code_of_sqlite(error) in damaged
+
+
+def _code_of_sqlite(error: BaseException) -> int | None:
+    """Return the primary code of SQLite's error; None if it has none, or is of another database."""
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return None if code is None else code & PRIMARY
 
 
 def is_of_other_schema(error: BaseException) -> bool:
