@@ -102,12 +102,21 @@ class PriceFunction:
         >>> prices.of(np.array([[0], [0], [4]]), np.array([[4], [4], [4]]), np.array([0, 1, 0])).round(6).tolist()
         [[0.25], [0.5], [16.0]]
         """
-        if used.size <= BLOCK or used.ndim < 3 or len(ahead) != len(used):
+        if used.ndim != 3 or ahead.shape != (len(used), 1):
             return self._of(used, capacity, ahead)
-        prices, step = np.empty(used.shape), max(1, BLOCK // used[0].size)
-        for first in range(0, len(used), step):
-            block = slice(first, first + step)
-            prices[block] = self._of(used[block], capacity, ahead[block])
+        _, servers, resources = used.shape
+        # Most of a horizon is idle, and the idle units of a resource in a slot have one price.
+        idle = self._of(np.zeros((len(used), 1, resources), np.int64), np.ones(resources, np.int64), ahead)
+        prices: Floats = np.repeat(idle, servers, axis=1)
+        prices *= (capacity > 0).astype(np.float64)
+        busy = np.zeros(len(used) * servers, np.bool_)
+        busy[np.flatnonzero(used != 0) // resources] = True
+        cells = np.flatnonzero(busy)
+        step = max(1, BLOCK // resources)
+        each = np.broadcast_to(capacity, used.shape[1:])
+        for first in range(0, len(cells), step):
+            slot, server = np.divmod(cells[first : first + step], servers)
+            prices[slot, server] = self._of(used[slot, server], each[server], ahead[slot, 0])
         return prices
 
     def _of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:

@@ -61,6 +61,8 @@ def test_prices_equal_those_of_the_formula_unit_by_unit(block: int, monkeypatch:
         # Some cells only, as the kernels ask for them.
         t, s = rng.integers(0, slots, 5), rng.integers(0, servers, 5)
         assert np.array_equal(function.of(used[t, s], capacity[s], t), prices[t, s]), where
+        some = np.flatnonzero(rng.random(slots) < 0.5)
+        assert np.array_equal(function.of(used[some], capacity, some[:, np.newaxis]), prices[some]), where
         more = np.minimum(used + 1, capacity)
         assert (function.of(more, capacity, slots_ahead(slots)) >= prices * (1 - 1e-12)).all(), where
         same = np.repeat(used[:1], slots, axis=0)

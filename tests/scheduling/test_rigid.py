@@ -292,13 +292,13 @@ class Twice:
 
 @dataclass(frozen=True, eq=False)
 class Rising:
-    """Prices that rise a little with what is used, and how many servers were priced each time."""
+    """Prices that rise a little with what is used, and how many servers and slots were priced each time."""
 
     rises_ahead: ClassVar[bool] = False
     asked: list[int] = field(default_factory=list)
 
     def of(self, used: Ints, capacity: Ints, ahead: Ints) -> Floats:
-        self.asked.append(used.shape[1])
+        self.asked.append(used.size // used.shape[-1])
         return np.where(capacity > 0, 4.0 + used / (capacity + 1), 0.0)
 
 

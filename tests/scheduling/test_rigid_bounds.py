@@ -33,7 +33,7 @@ def of_twelve_servers(rng: np.random.Generator) -> Inventory:
     return replace(drawn, servers=tuple(f"s{i}" for i in range(servers)), cloud=(False,) * servers, capacity=capacity)
 
 
-def test_tables_refreshed_server_by_server_equal_those_built_at_once() -> None:
+def test_tables_refreshed_where_the_ledger_changed_equal_those_built_at_once() -> None:
     seed = fresh_seed()
     for case in range(rounds(20)):
         rng = np.random.default_rng([seed, case])
@@ -42,12 +42,12 @@ def test_tables_refreshed_server_by_server_equal_those_built_at_once() -> None:
         warm, prices = RigidIndex(inventory, slots), Rising()
         warm.refresh(used, prices)
         for _ in range(4):
-            changed = rng.choice(12, int(rng.integers(1, 4)), replace=False)
+            changed = rng.choice(12, int(rng.integers(1, 7)), replace=False)
             low = int(rng.integers(slots))
             high = int(rng.integers(low, slots)) + 1
             now = used.copy()
             now[low:high, changed] = rng.integers(0, inventory.capacity[changed] + 1)
-            different = int((now != used).any(axis=(0, 2)).sum())
+            different = int((now != used).any(axis=2).sum())
             prices.asked.clear()
             warm.refresh(now, prices)
             assert prices.asked == [different] * (different > 0), where

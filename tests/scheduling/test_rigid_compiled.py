@@ -21,13 +21,16 @@ from scheduling.policies.dps import Dps
 from tests.scheduling.worlds import Run, world
 
 ENTRIES = (
-    "changed_slots",
+    "changed_cells",
+    "fill_hosted",
     "price_all",
     "price_some",
     "refresh_all",
     "refresh_cheapest",
     "refresh_ps",
     "refresh_some",
+    "round_all",
+    "round_some",
     "search",
 )
 MODULES = (rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables)

@@ -50,7 +50,7 @@ def rough_bounds(tables: Tables, job: Job, options: Options, order: Floats) -> N
         w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
         held = options.duration[i] + job.tail
         cost = tables.quantum[w] * (options.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
-        bound = score(job, job.latest - options.duration[i], job.first + options.duration[i], cost)
+        bound = score(job, job.latest - options.duration[i], options.first[i] + options.duration[i], cost)
         order[i] = min(bound, alone[w, options.number[i]])
 
 
@@ -88,8 +88,8 @@ def bound_option(tables: Tables, job: Job, options: Options, i: int, out: Floats
             score_on_hub(tables, job, options, i, hub, last, out)
         else:
             bound_at_hub(tables, job, options, i, hub, last, out)
-    greatest, start = WORST, job.first
-    for a in range(job.first, last + 1):
+    greatest, start = WORST, options.first[i]
+    for a in range(options.first[i], last + 1):
         if out[a] > greatest:
             greatest, start = out[a], a
     return greatest, start
@@ -123,7 +123,7 @@ def bound_small(tables: Tables, job: Job, options: Options, i: int, k: int, last
     lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
     tabled = min(k, tables.ps_cheap.shape[1] - 1)
     ps_cheap, ps_lasts = tables.ps_cheap[p, tabled], tables.ps_lasts[p, tabled]
-    for a in range(job.first, last + 1):
+    for a in range(options.first[i], last + 1):
         b = a + d + job.tail
         if lasts[a] >= b and ps_lasts[a] >= b:
             workers = workers_cost(tables.cheap[w], n, a, b)
@@ -141,7 +141,7 @@ def bound_at_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, l
     pss, price = tables.pss[w, p], tables.hub_price[hub, m]
     level = level_of(held)
     room, ps_room, back = tables.hub_room[hub, w, level], tables.hub_room[hub, m, level], held - (1 << level)
-    for a in range(max(job.first, job.usable[tables.hubs[hub]]), last + 1):
+    for a in range(max(options.first[i], job.usable[tables.hubs[hub]]), last + 1):
         b = a + held
         k = pss[n - min(min(room[a], room[a + back]), n - 1)]
         if k <= ps_room[a] and k <= ps_room[a + back] and lasts[a] >= b:
@@ -159,7 +159,7 @@ def score_on_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, l
     price, ps_price = tables.hub_price[hub, w], tables.hub_price[hub, m]
     level = level_of(held)
     room, ps_room, back = tables.hub_room[hub, w, level], tables.hub_room[hub, m, level], held - (1 << level)
-    for a in range(max(job.first, job.usable[tables.hubs[hub]]), last + 1):
+    for a in range(max(options.first[i], job.usable[tables.hubs[hub]]), last + 1):
         if min(room[a], room[a + back]) >= n and min(ps_room[a], ps_room[a + back]) > 0:
             cost = quantum * (n * (price[a + held] - price[a])) + ps_quantum * (ps_price[a + held] - ps_price[a])
             out[a] = max(out[a], score(job, a, a + d, cost))

@@ -5,20 +5,23 @@ import threading
 
 import numpy as np
 
-from scheduling.best_response.base import PAYOFF, RATIO, PriceOf
+from scheduling.best_response.base import PAYOFF, RATIO, PriceOf, slots_ahead
 from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.job import Job
 from scheduling.best_response.rigid.search import search
 from scheduling.best_response.rigid.tables import (
     Tables,
-    changed_slots,
+    changed_cells,
+    fill_hosted,
     price_all,
     price_some,
     refresh_all,
     refresh_cheapest,
     refresh_ps,
     refresh_some,
+    round_all,
+    round_some,
 )
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
@@ -109,6 +112,7 @@ class RigidIndex:
             demanded=self._demanded,
             shared=self._shared,
             pss=needed,
+            hosted=np.zeros((2, 1 + len(self._hubs), workers, pss), np.int64),
             hubs=self._hubs,
             small=self._small,
             most=self._most,
@@ -126,6 +130,8 @@ class RigidIndex:
             hub_price=np.zeros((len(self._hubs), machines, slots + 1), np.int64),
             hub_room=np.zeros((len(self._hubs), machines, levels, slots), np.int32),
         )
+        fill_hosted(self._tables)
+        self._cells: Ints = np.zeros(slots * servers, np.int64)
         self._used = None
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
@@ -134,61 +140,58 @@ class RigidIndex:
         if version is not None and self._seen == (version, function):
             return
         self._seen = None
-        slots = self.slots
         used = np.ascontiguousarray(used).view()
         used.flags.writeable = False
-        low, high = np.zeros(used.shape[1], np.int64), np.full(used.shape[1], slots, np.int64)
-        again = self._used is None or function is None or self._prices != function
-        if self._used is not None and not again:
-            changed_slots(used, self._used, low, high)
-        touched = np.flatnonzero(low < slots)
-        if len(touched):
-            end = int(high[touched].max())
-            self._take(used, prices, touched, slice(int(low[touched].min()), end))
-            if again or 4 * len(touched) > used.shape[1]:
-                self._build(end)
-            else:
-                self._update(touched, low, high)
+        known = self._used
+        if known is None or function is None or self._prices != function:
+            self._build(used, prices)
+        else:
+            cells = self._cells[: changed_cells(used, known, self._cells)]
+            if len(cells):
+                at = np.divmod(cells, used.shape[1])
+                self._update(cells, used[at], function)
+                known[at] = used[at]
         self._prices = function
         self._seen = (version, function)
 
-    def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints, slots: slice) -> None:
-        """Copy use and prices of the servers and slots that changed."""
+    def _build(self, used: Ints, prices: PriceOf | Floats) -> None:
+        """Compute all tables."""
+        tables, types = self._tables, np.arange(len(self._demand))
         if self._used is None:
             self._used = np.empty_like(used)
-        # A slice copies whole rows where indices would gather one by one.
-        where = slice(None) if len(touched) == used.shape[1] else touched
-        now, capacity = used[slots, where], self.inventory.capacity[where]
-        self._used[slots, where] = now
-        self._tables.free[slots, where] = capacity - now
+        self._used[:] = used
+        np.subtract(self.inventory.capacity, used, out=tables.free)
         if isinstance(prices, np.ndarray):
-            self._unit[slots, where] = prices[slots, where]
+            self._unit[:] = prices
         else:
-            ahead = np.arange(slots.start, slots.stop)[:, np.newaxis]
-            self._unit[slots, where] = prices.of(now, capacity, ahead)
+            self._unit[:] = prices.of(used, self.inventory.capacity, slots_ahead(self.slots))
         if self.price_cap < math.inf:
-            self._tables.free[self._unit > self.price_cap] = 0
+            tables.free[self._unit > self.price_cap] = 0
+        price_all(tables, self._unit)
+        self._rescale(types)
+        round_all(tables, types)
+        refresh_all(tables, types, self.slots)
+        self._derive(np.ones((len(types), self.slots), np.bool_))
 
-    def _build(self, end: int) -> None:
-        """Compute the tables again for the slots before `end`; later ones did not change."""
-        types = np.arange(len(self._demand))
-        price_all(self._tables, self._unit, end)
-        end = self.slots if len(self._rescale(types)) else end
-        refresh_all(self._tables, types, end)
-        dirty = np.zeros((len(self._demand), self.slots), np.bool_)
-        dirty[:, :end] = True
-        self._derive(dirty)
-
-    def _update(self, touched: Ints, low: Ints, high: Ints) -> None:
-        """Bring the tables up to date with the servers that changed in their slots [low, high)."""
-        dirty = np.zeros((len(self._demand), self.slots), np.bool_)
-        changed = np.empty((len(touched), len(self._demand), 2), np.int64)
-        price_some(self._tables, self._unit, touched, low, high, changed, dirty)
+    def _update(self, cells: Ints, used: Ints, prices: PriceOf) -> None:
+        """Bring the tables up to date with cells of the ledger that changed, and what is used there now."""
+        tables, (machines, servers) = self._tables, self._most.shape
+        slot, server = np.divmod(cells, servers)
+        capacity = self.inventory.capacity[server]
+        self._unit[slot, server] = unit = prices.of(used, capacity, slot)
+        tables.free[slot, server] = np.where(unit > self.price_cap, 0, capacity - used)
+        dirty = np.zeros((machines, self.slots), np.bool_)
+        low, high = np.full((machines, servers), self.slots), np.zeros((machines, servers), np.int64)
+        price_some(tables, self._unit, cells, dirty, low, high)
         rescaled = self._rescale(np.flatnonzero(dirty.any(axis=1)))
-        refresh_some(self._tables, touched, changed)
-        if len(rescaled):
-            refresh_all(self._tables, rescaled, self.slots)
-            dirty[rescaled] = True
+        round_some(tables, cells)
+        round_all(tables, rescaled)
+        dirty[rescaled] = True
+        if 4 * np.count_nonzero(high.any(axis=0)) > servers:
+            refresh_all(tables, np.flatnonzero(dirty.any(axis=1)), int(high.max()))
+        else:
+            refresh_some(tables, low, high)
+            refresh_all(tables, rescaled, 0)
         self._derive(dirty)
 
     def _rescale(self, types: Ints) -> Ints:
@@ -240,6 +243,7 @@ class RigidIndex:
         latest = -1 if not len(worth) else int(worth[-1])
         return Job(
             usable=usable,
+            order=np.argsort(usable),
             values=values,
             durations=durations(bid, most=most, slots=self.slots),
             first_ps=len(self.inventory.parameter_servers) if bid.architecture is Architecture.RING else 0,

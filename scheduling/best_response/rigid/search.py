@@ -17,7 +17,7 @@ from scheduling.best_response.rigid.placement import Scratch, describe, evaluate
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 
-FIRST_TRIES = 8
+FIRST_TRIES = 32
 """Options evaluated exactly before all bounds are known."""
 
 
@@ -58,7 +58,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     rough_bounds(tables, job, options, order)
     none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
     for i in range(size):
-        keys[i] = tie_key(tables, options, i, job.first)  # of its earliest start: the least of the row
+        keys[i] = tie_key(tables, options, i, options.first[i])  # of its earliest start: the least of the row
     rough = Candidates(order, keys, none, none, np.arange(size))
     heapify(rough)
     bounded, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))

@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags, borrowing, inlined, kernel, make_heap, sift
+from scheduling.best_response.rigid.compiled import (
+    MACHINES,
+    SAFE,
+    Counts,
+    Flags,
+    borrowing,
+    inlined,
+    kernel,
+    make_heap,
+    sift,
+)
 from scheduling.model.types import Floats, Ints
 
 
@@ -24,6 +34,9 @@ class Tables(NamedTuple):
     """Whether the two types demand the same resource, W x P."""
     pss: Counts
     """Number of PSs that n remote workers need, W x P x (N + 1) (DPS eq. 12)."""
+    hosted: Ints
+    """Greatest number of workers that a job can have around a host, if it is empty: all machines on it, or as many
+    workers as fit beside its PSs; for the best small server and each hub, 2 x (1 + H) x W x P."""
     hubs: Ints
     """The few servers far larger than the others, which bounds treat exactly, H."""
     small: Flags
@@ -59,18 +72,42 @@ class Tables(NamedTuple):
 
 
 @kernel
-def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
-    """Find for each server the range of slots [low, high) in which two ledgers differ; low = T where they agree."""
+def changed_cells(used: Ints, known: Ints, cells: Ints) -> int:
+    """Find the cells (slot x S + server, rising) in which two ledgers differ; write them to `cells`, T x S numbers.
+
+    Return their number.
+    """
     slots, servers, resources = used.shape
-    low[:] = slots
-    high[:] = 0
+    size = 0
     for t in range(slots):
         for s in range(servers):
             for r in range(resources):
                 if used[t, s, r] != known[t, s, r]:
-                    low[s] = min(low[s], t)
-                    high[s] = t + 1
+                    cells[size] = t * servers + s
+                    size += 1
                     break
+    return size
+
+
+@kernel
+def fill_hosted(tables: Tables) -> None:
+    """Compute `hosted`. The PSs of more workers never take less, so that a host that takes those of n takes fewer."""
+    workers, pss, width = tables.pss.shape
+    hub = np.zeros(len(tables.small), np.int64)  # 0 for small servers
+    for h in range(len(tables.hubs)):
+        hub[tables.hubs[h]] = 1 + h
+    for w in range(workers):
+        for p in range(pss):
+            for s in range(len(hub)):
+                near, most = tables.most[w, s], tables.most[workers + p, s]
+                alone, spread = tables.hosted[0, hub[s]], tables.hosted[1, hub[s]]
+                if most > 0:
+                    alone[w, p] = max(alone[w, p], near)
+                while spread[w, p] + 1 < width:
+                    n = spread[w, p] + 1
+                    if tables.pss[w, p, n - min(near, n - 1)] > most:
+                        break
+                    spread[w, p] = n
 
 
 @borrowing
@@ -95,34 +132,32 @@ def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
 
 
 @kernel
-def price_some(tables: Tables, unit: Floats, touched: Ints, low: Ints, high: Ints, changed: Ints, dirty: Flags) -> None:
-    """Compute room and cost of the servers `touched` in their slots [low, high), S numbers each.
+def price_some(tables: Tables, unit: Floats, cells: Ints, dirty: Flags, low: Ints, high: Ints) -> None:
+    """Compute room and cost of all machine types in some cells.
 
-    Where a type's room or cost differs from before, its slots are marked in `dirty` (M x T), and `changed`
-    ((servers touched) x M x 2) has the first of them and the one after the last; 0 and 0 where nothing differs.
+    Where a type's room or cost differs from before, the slot is marked in `dirty` (M x T), and `low` and `high` (M x S)
+    get the first of these slots of the server and the one after the last.
     """
-    for i in range(len(touched)):
-        s = touched[i]
+    servers = tables.room.shape[3]
+    for cell in cells:
+        t, s = cell // servers, cell % servers
         for m in range(len(tables.room)):
             demand, demanded = tables.demand[m], tables.demanded[m]
-            first, last = 0, 0
-            for t in range(low[s], high[s]):
-                now = fit(tables.free[t, s], demand, demanded)
-                cost = machine_price(unit[t, s], demand, demanded) if now > 0 else 0.0
-                if now != tables.room[m, 0, t, s] or cost != tables.cost[m, t, s]:
-                    tables.room[m, 0, t, s] = now
-                    tables.cost[m, t, s] = cost
-                    dirty[m, t] = True
-                    first, last = first if last > 0 else t, t + 1
-            changed[i, m, 0], changed[i, m, 1] = first, last
+            now = fit(tables.free[t, s], demand, demanded)
+            cost = machine_price(unit[t, s], demand, demanded) if now > 0 else 0.0
+            if now != tables.room[m, 0, t, s] or cost != tables.cost[m, t, s]:
+                tables.room[m, 0, t, s] = now
+                tables.cost[m, t, s] = cost
+                dirty[m, t] = True
+                low[m, s], high[m, s] = min(low[m, s], t), t + 1
 
 
 @kernel
-def price_all(tables: Tables, unit: Floats, end: int) -> None:
-    """Compute room and cost of every server in the slots before `end`, as `price_some` does, in the order of memory."""
+def price_all(tables: Tables, unit: Floats) -> None:
+    """Compute room and cost of all machine types in all cells, as `price_some` does, in the order of memory."""
     for m in range(len(tables.room)):
         demand, demanded = tables.demand[m], tables.demanded[m]
-        for t in range(end):
+        for t in range(len(unit)):
             free, money, room, cost = tables.free[t], unit[t], tables.room[m, 0, t], tables.cost[m, t]
             for s in range(len(room)):
                 room[s], cost[s] = MACHINES, 0.0
@@ -139,33 +174,45 @@ def price_all(tables: Tables, unit: Floats, end: int) -> None:
 
 
 @kernel
-def refresh_some(tables: Tables, touched: Ints, changed: Ints) -> None:
-    """Compute prices, sums and levels of the servers `touched` again, where `price_some` found that they changed."""
-    slots = tables.room.shape[2]
-    for i in range(len(touched)):
-        s = touched[i]
+def round_some(tables: Tables, cells: Ints) -> None:
+    """Round the prices of some cells to quanta."""
+    servers = tables.room.shape[3]
+    for cell in cells:
+        t, s = cell // servers, cell % servers
         for m in range(len(tables.room)):
-            first, last = changed[i, m]
-            if last == 0:
-                continue
-            for t in range(first, last):
-                tables.slot_price[m, t, s] = int(np.rint(tables.cost[m, t, s] / tables.quantum[m]))
-            _refresh_levels(tables.room[m], s, first, last)
-            for t in range(first, slots):
-                tables.price[m, t + 1, s] = tables.price[m, t, s] + tables.slot_price[m, t, s]
+            tables.slot_price[m, t, s] = int(np.rint(tables.cost[m, t, s] / tables.quantum[m]))
+
+
+@kernel
+def round_all(tables: Tables, types: Ints) -> None:
+    """Round the prices of machine types to quanta, in all cells."""
+    for m in types:
+        per_quantum = 1.0 / tables.quantum[m]  # exact: a power of two
+        for t in range(tables.cost.shape[1]):
+            slot_price, cost = tables.slot_price[m, t], tables.cost[m, t]
+            for s in range(len(cost)):
+                slot_price[s] = int(np.rint(cost[s] * per_quantum))
+
+
+@kernel
+def refresh_some(tables: Tables, low: Ints, high: Ints) -> None:
+    """Compute sums and levels again of the servers that changed in their slots [low, high), M x S numbers each."""
+    slots = tables.room.shape[2]
+    for m in range(len(low)):
+        for s in range(low.shape[1]):
+            if low[m, s] < high[m, s]:
+                _refresh_levels(tables.room[m], s, low[m, s], high[m, s])
+                for t in range(low[m, s], slots):
+                    tables.price[m, t + 1, s] = tables.price[m, t, s] + tables.slot_price[m, t, s]
 
 
 @kernel
 def refresh_all(tables: Tables, types: Ints, end: int) -> None:
-    """Compute prices, sums and levels of machine types again, whose room and cost changed before slot `end`."""
+    """Compute sums and levels of machine types again, on all servers, after changes before slot `end`."""
     room, slot_price, price = tables.room, tables.slot_price, tables.price
     _, levels, slots, servers = room.shape
     for m in types:
-        per_quantum = 1.0 / tables.quantum[m]  # exact: a power of two
         price[m, 0] = 0
-        for t in range(end):
-            for s in range(servers):
-                slot_price[m, t, s] = int(np.rint(tables.cost[m, t, s] * per_quantum))
         for t in range(slots):
             for s in range(servers):
                 price[m, t + 1, s] = price[m, t, s] + slot_price[m, t, s]
@@ -215,9 +262,19 @@ def refresh_cheapest(
 @inlined
 def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
     """Write the costs of the 0, 1, ..., N cheapest workers in one slot; return how many fit (at most N)."""
+    limit = len(costs) - 1
+    least, fitting = SAFE, 0
+    for s in range(len(room)):
+        if room[s] > 0 and price[s] < least:
+            least, fitting = price[s], 0
+        if room[s] > 0 and price[s] == least:
+            fitting += room[s]
+    if fitting >= limit:  # Servers with the same use have the same price, and idle ones the least.
+        for n in range(limit + 1):
+            costs[n] = n * least
+        return limit
     size = make_heap(heap, price, room)
     n, cost = 0, 0
-    limit = len(costs) - 1
     costs[0] = 0
     while size > 0 and n < limit:
         s = heap[0]
