@@ -1,7 +1,8 @@
 """Metrics of markets in the format of Prometheus, from rows: every web process gives the same numbers.
 
 Counts and histograms of decisions are sums over the receipts. A process reads each receipt once, and then those that
-were written since. Labels name markets and policies, never a bidder or a bid.
+were written since. A bid that stood counts once it stands no longer, with the times of its first decision: while it
+stands, it waits for no worker. Labels name markets and policies, never a bidder or a bid.
 """
 
 import logging
@@ -14,6 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db.models import Count, F, Min
+from django.db.models.functions import Coalesce
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -86,14 +88,18 @@ class _Decisions:
     def read(self, market_id: int) -> None:
         """Add the receipts that were written since; they are written under the market's lock, in the order of keys."""
         rows = DecisionRecord.objects.filter(bid__market=market_id).order_by("pk")
-        columns = ("pk", "policy__name", "bid__value", "latency_ms", "decided_at", "bid__submitted_at")
+        rows = rows.annotate(
+            decided=Coalesce("bid__first_decision__decided_at", "decided_at"),
+            needed_ms=Coalesce("bid__first_decision__latency_ms", "latency_ms"),
+        )
+        columns = ("pk", "policy__name", "bid__value", "needed_ms", "decided", "bid__submitted_at")
         while page := list(rows.filter(pk__gt=self.last).values_list(*columns)[:PAGE]):
-            for key, policy, value, latency_ms, decided_at, submitted_at in page:
+            for key, policy, value, needed_ms, decided, submitted_at in page:
                 outcome = policy, "rejected" if value is None else "admitted"
                 self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-                wait_s = max(0.0, (decided_at - submitted_at).total_seconds())
+                wait_s = max(0.0, (decided - submitted_at).total_seconds())
                 self.waits.setdefault(policy, _Histogram()).add(wait_s)
-                self.policies.setdefault(policy, _Histogram()).add(latency_ms / 1000)
+                self.policies.setdefault(policy, _Histogram()).add(needed_ms / 1000)
                 self.last = key
 
 
@@ -121,10 +127,10 @@ def _decided(markets: Iterable[Market]) -> Iterator[Metric]:
     )
     labels = ["market", "policy"]
     wait = HistogramMetricFamily(
-        "shadowprice_decision_seconds", "Time from the submission of a bid to its last decision.", labels=labels
+        "shadowprice_decision_seconds", "Time from the submission of a bid to its first decision.", labels=labels
     )
     policy = HistogramMetricFamily(
-        "shadowprice_policy_seconds", "Time that the policy needed for a decision.", labels=labels
+        "shadowprice_policy_seconds", "Time that the policy needed for the first decision of a bid.", labels=labels
     )
     in_force = PolicyVersion.objects.filter(number=F("market__policy_number"))
     policies = dict(in_force.values_list("market_id", "name"))

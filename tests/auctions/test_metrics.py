@@ -1,5 +1,6 @@
 """Metrics: the same numbers whichever process is asked, for operators and scrapes alone."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
-from auctions.models import DecisionRecord, Market
+from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
 from auctions.readings import market_metrics, market_readings
 from auctions.runtime import health, signs
 from auctions.state import book
+from cluster import clock
+from tests.auctions.standing import filled, pass_to, standing_market, stands
 from tests.auctions.worlds import SLOT_S, make_operator, submit
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
@@ -68,6 +71,32 @@ def test_decisions_are_counted_by_outcome_and_policy_as_the_receipts_say(
         assert found[f"{name}_bucket", of(market, policy="dps", le="+Inf")] == 3
     needed_ms = sum(DecisionRecord.objects.values_list("latency_ms", flat=True))
     assert found["shadowprice_policy_seconds_sum", of(market, policy="dps")] == pytest.approx(needed_ms / 1000)
+
+
+def test_a_bid_that_stood_counts_with_the_time_of_its_first_decision(alice: User, bob: User, scrape: Any) -> None:
+    market = standing_market()
+    taken = len(filled(market, alice))
+    bid = stands(market, bob, standing_until_s=4 * SLOT_S)
+    assert DecisionRecord.objects.count() == scrape()["shadowprice_decision_seconds_count", of(market, policy="dps")]
+    # It stood for an hour.
+    begun = clock.now() - timedelta(hours=1)
+    Bid.objects.filter(pk=bid.pk).update(submitted_at=begun)
+    FirstDecision.objects.filter(bid=bid).update(decided_at=begun + timedelta(seconds=0.02), latency_ms=15.0)
+    before = scrape()
+    pass_to(market, 5)
+    bid.refresh_from_db()
+    assert bid.state == BidState.REJECTED
+    after = scrape()
+    for name, seconds in (("decision", 0.02), ("policy", 0.015)):
+        grown = [found[f"shadowprice_{name}_seconds_sum", of(market, policy="dps")] for found in (before, after)]
+        assert grown[1] - grown[0] == pytest.approx(seconds)
+    counted = [
+        value
+        for (sample, labels), value in after.items()
+        if sample == "shadowprice_decisions_total" and dict(labels)["outcome"] == "rejected"
+    ]
+    assert sum(counted) == DecisionRecord.objects.filter(bid__value=None).count() > 0
+    assert after["shadowprice_decision_seconds_count", of(market, policy="dps")] > taken
 
 
 def test_a_second_scrape_reads_only_what_is_new_and_another_process_says_the_same(
