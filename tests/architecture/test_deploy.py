@@ -126,6 +126,14 @@ def test_a_rule_says_whom_it_calls_and_names_only_labels_that_it_keeps(rule: Any
     assert used <= set(grouped(promql_parser.parse(rule["expr"]))) | ({"instance"} if "up{" in rule["expr"] else set())
 
 
+def test_answers_of_health_checks_are_no_errors_of_the_server(client: Client, db: None) -> None:
+    (errors,) = [rule["expr"] for rule in RULES if rule["alert"] == "ShadowpriceServerErrors"]
+    probed = {client.get(f"/{name}").resolver_match.view_name for name in ("livez", "healthz", "readyz", "metrics")}
+    for one in selectors(promql_parser.parse(errors)):
+        (left_out,) = [str(matcher.value) for matcher in one.matchers.matchers if matcher.name == "route"]
+        assert set(left_out.split("|")) == probed
+
+
 def families(samples: dict[str, set[str]]) -> set[str]:
     """Names of metrics as people write them: a histogram has one."""
     found = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in samples}
