@@ -7,7 +7,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from execution.models import Execution
+from execution import overviews
+from execution.models import Execution, Lease
 
 
 class ExecutionMetrics(Collector):
@@ -22,3 +23,11 @@ class ExecutionMetrics(Collector):
         for name, count in rows.values_list("cluster__name", "count"):
             defects.add_metric([name], count)
         yield defects
+        active = GaugeMetricFamily(
+            "shadowprice_executor_active", "1 if an executor is active, of clusters that execute.", labels=["market"]
+        )
+        lease = Lease.objects.first()
+        value = int(lease is not None and overviews.is_live(lease))
+        for name in Execution.objects.filter(is_on=True).order_by("cluster").values_list("cluster__name", flat=True):
+            active.add_metric([name], value)
+        yield active

@@ -15,6 +15,7 @@ from execution import defects, executor, overviews, records
 from execution.defects import MOST_TRIES
 from execution.engines.base import EngineError
 from execution.execution_metrics import ExecutionMetrics
+from execution.lease import LASTS_S
 from execution.models import Defect, Execution, Generation, GenerationState, Progress, TrainingState
 from execution.records import files_of
 from tests.auctions.worlds import SLOT_S, make_operator
@@ -235,10 +236,24 @@ def test_an_error_of_the_whole_cluster_is_shown_to_operators_and_goes_when_it_is
     words = "the executor failed 10 times in a row: ValueError: no \N{REPLACEMENT CHARACTER} text"
     assert words in client.get("/markets/lab/execution/").content.decode()
     assert client.get("/api/v1/clusters/lab/execution").json()["defect"] == words
-    assert [sample.value for metric in ExecutionMetrics().collect() for sample in metric.samples] == [1.0]
+    assert exported() == {"shadowprice_execution_defects": [1.0], "shadowprice_executor_active": [1.0]}
     world.go(1, executor=one, every=1)
     assert not Defect.objects.exists()
     assert client.get("/api/v1/clusters/lab/execution").json()["defect"] is None
+
+
+def test_the_metrics_say_that_no_executor_is_active_for_a_cluster_that_executes(world: World) -> None:
+    assert exported()["shadowprice_executor_active"] == [0.0], "none has ever run"
+    world.go(1, executor=world.executor("one"))
+    assert exported()["shadowprice_executor_active"] == [1.0]
+    world.wall[0] += LASTS_S + 1
+    assert exported()["shadowprice_executor_active"] == [0.0]
+    Execution.objects.update(is_on=False)
+    assert exported()["shadowprice_executor_active"] == []
+
+
+def exported() -> dict[str, list[float]]:
+    return {metric.name: [sample.value for sample in metric.samples] for metric in ExecutionMetrics().collect()}
 
 
 def test_an_executor_that_fails_after_another_has_taken_over_writes_nothing_and_goes_on(
