@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from auctions.kernels.warming import Warming
 from cluster.database import limits
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             began = time()
             try:
                 now_active = executor.once()
-            except DatabaseError as error:
+            except (DatabaseError, InterfaceError) as error:  # the second one: the connection had ended before
                 self.stderr.write(f"The database could not be used: {error}")
                 connection.close()
                 now_active = False
