@@ -7,12 +7,11 @@ cost the database little, and those of others at the same address work.
 
 import math
 from collections import OrderedDict
-from contextlib import suppress
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
-from django.db import OperationalError
+from django.db import DatabaseError
 from django.db.models import Q
 from django.db.models.functions import Coalesce
 from rest_framework import authentication
@@ -22,6 +21,7 @@ from rest_framework.request import Request
 from accounts.models import Scope, Token
 from accounts.tokens import digest_of, is_expired
 from cluster import clock
+from cluster.database.busy import is_busy
 from cluster.database.prepared import Prepared
 from cluster.database.waiting import without_waiting
 from cluster.operators import let_operate_nothing
@@ -94,9 +94,14 @@ def _note_use(token: Token, now: datetime) -> None:
     if token.last_used_at is None or token.last_used_at <= before:
         # Of requests at the same time the first one writes.
         unnoted = Q(last_used_at=None) | Q(last_used_at__lte=before)
-        # While another process holds the database's lock, reading goes on at once: a later request notes the use.
-        with suppress(OperationalError), without_waiting():
-            Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+        # While another process holds the database's lock, or the database is read-only, reading goes on at once: a
+        # later request notes the use.
+        try:
+            with without_waiting():
+                Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+        except DatabaseError as error:
+            if not is_busy(error):
+                raise
 
 
 def _is_listed(digest: str) -> bool:

@@ -80,13 +80,30 @@ def test_a_database_that_can_write_no_more_is_named_though_it_is_on_another_host
     assert found["disk"] == ""
 
 
-def test_a_database_that_may_only_be_read_is_named(env: dict[str, str]) -> None:
+ISSUING: Final = """
+import json
+from django.contrib.auth.models import User
+from accounts.tokens import NewToken, issue
+print(json.dumps(issue(User.objects.create(username="alice"), NewToken("reads")).text))
+"""
+
+READING: Final = """
+import json, os
+from django.test import Client
+headers = {"Authorization": f"Token {os.environ['ISSUED']}"}
+print(json.dumps(Client(headers=headers).get("/api/v1/clusters", HTTP_HOST="127.0.0.1").status_code))
+"""
+
+
+def test_a_database_that_may_only_be_read_is_named_and_is_read(env: dict[str, str]) -> None:
+    env = env | {"ISSUED": read(ISSUING, env)}
     name = env["DATABASE_URL"].rpartition("/")[2]
     with closing(psycopg2.connect(env["DATABASE_URL"])) as connection:
         connection.autocommit = True
         # As a server that follows another.
         connection.cursor().execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert read(CHECKS, env)["database"] == "the database is read-only"
+    assert read(READING, env) == 200  # though the use of the token cannot be noted
 
 
 def test_the_disk_of_a_database_on_this_host_is_looked_at(env: dict[str, str]) -> None:
