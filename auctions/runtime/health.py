@@ -19,7 +19,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F, Max, Min, Q
 from django.http import HttpRequest, JsonResponse
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from auctions.domain import announcements
 from auctions.models import Bid, BidState, Event, EventKind, Market, WorkerSign
@@ -42,6 +42,8 @@ BEHIND_S: Final = 10.0
 """Time since the latest decision of a queue within which its workers count as at work, though bids wait for long."""
 KEPT_S: Final = 1.0
 """Time for which the result of all checks is kept: anybody may ask for it."""
+WRITTEN: Final = "shadowprice:ready"
+"""A key that is written to see whether the broker takes tasks: one that takes none may still answer."""
 BUSY: Final = "the database is away or busy"
 MIGRATED_S: Final = 10.0
 """Time for which it is taken for granted that all migrations are applied, once they were."""
@@ -179,7 +181,9 @@ def _disks(of_workers: Iterable[str]) -> str:
 def _broker() -> str:
     client = announcements.broker()
     try:
-        client.ping()
+        client.set(WRITTEN, 1, ex=60)
+    except ResponseError:
+        return "the broker stores nothing: it is full, read-only or cannot write to its disk"
     except (RedisError, OSError):
         return "the broker does not answer"
     finally:

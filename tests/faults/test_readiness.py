@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import psycopg2
 import pytest
+import redis
 import requests
 
 from tests.faults.installation import read, shell, start_beat, start_web, start_worker_of_everything
@@ -104,6 +105,17 @@ def test_a_database_that_may_only_be_read_is_named_and_is_read(env: dict[str, st
         connection.cursor().execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert read(CHECKS, env)["database"] == "the database is read-only"
     assert read(READING, env) == 200  # though the use of the token cannot be noted
+
+
+def test_a_broker_that_answers_and_stores_nothing_is_named(env: dict[str, str], redis_server: Server) -> None:
+    with closing(redis.Redis.from_url(redis_server.url)) as broker:
+        broker.config_set("maxmemory", "1")
+        try:
+            found = read(CHECKS, env)["broker"]
+        finally:
+            broker.config_set("maxmemory", "0")
+    assert found == "the broker stores nothing: it is full, read-only or cannot write to its disk"
+    assert read(CHECKS, env)["broker"] == ""
 
 
 def test_the_disk_of_a_database_on_this_host_is_looked_at(env: dict[str, str]) -> None:
