@@ -106,6 +106,55 @@ def test_a_page_polls_under_wsgi(opened: Browser, env: dict[str, str], without_s
     window.wait(lambda: window.text("[data-tile=admitted] .muted") != before)
 
 
+def _outdate(window: Browser) -> None:
+    """Let the receipt of the page that is open be an earlier one, which the page finds out by a refresh."""
+    window.driver.execute_script(
+        "const part = document.getElementById('receipt'); part.querySelector('#state').textContent = 'earlier';"
+        "tags.delete(part.dataset.part); refresh();"
+    )
+
+
+def test_what_could_not_be_fetched_is_asked_for_again_though_no_version_follows(
+    opened: Browser, without_streams: str
+) -> None:
+    window = visited(opened, without_streams)
+    added = window.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_VERSION_FOLLOWS})
+    try:
+        window.open("/markets/demo/bids/2/")
+        window.wait(lambda: window.js("document.documentElement.dataset.drawn") == "1")
+        window.wait(lambda: window.text("#live") == "live, asking every 2 s")
+        window.driver.execute_script("window.refused = document.getElementById('receipt').dataset.part")
+        _outdate(window)
+        window.wait(lambda: window.text("#live") == "out of reach, trying again")
+        assert window.text("#state") == "earlier"
+        window.driver.execute_script("window.refused = null")
+        window.wait(lambda: window.text("#state") not in ("earlier", ""))
+        window.wait(lambda: window.text("#live") == "live, asking every 2 s")
+    finally:
+        window.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_what_is_typed_stays_when_the_receipt_is_replaced(opened: Browser, without_streams: str) -> None:
+    window = visited(opened, without_streams)
+    window.open("/markets/demo/bids/1/")
+    window.wait_drawn()
+    window.js("document.querySelector('#receipt [name=refund]').value = 'full'")
+    window.fill("reason", "its disk is broken")
+    _outdate(window)
+    window.wait(lambda: window.text("#state") not in ("earlier", ""))
+    assert window.js("document.querySelector('#receipt [name=reason]').value") == "its disk is broken"
+    assert window.js("document.querySelector('#receipt [name=refund]').value") == "full"
+    assert window.js("document.activeElement.name") == "reason"
+
+
+NO_VERSION_FOLLOWS = """
+const real = window.fetch;
+window.fetch = (url, ...rest) => {
+  if (url.includes("version")) return new Promise(() => {});
+  return url === window.refused ? Promise.resolve(new Response("", { status: 503 })) : real(url, ...rest);
+};
+"""
+"""The page hears of no version. The address `refused` is answered 503."""
 FILL = """
 import django
 django.setup()

@@ -110,11 +110,23 @@ async function refreshTiles() {
   if (published) set(published, answer.published);
 }
 
+const fieldsOf = (part) => [...part.querySelectorAll("input:not([type=hidden]), select")];
+
+// What a reader typed into a form of a part, and the place of the cursor, stay when the part is replaced.
+function keepTyped(before, focused, part) {
+  for (const old of before) {
+    const field = fieldsOf(part).find((one) => one.name === old.name && one.form.action === old.form.action);
+    if (!field) continue;
+    field.value = old.value;
+    if (old === focused) field.focus();
+  }
+}
+
 async function refreshPart(part) {
   const html = await fetchChanged(part.dataset.part, "text");
   if (!html) return;
   const open = [...part.querySelectorAll("details")].map((d) => [d.querySelector("summary").textContent, d.open]);
-  const focused = part.contains(document.activeElement);
+  const before = fieldsOf(part), focused = document.activeElement, inside = part.contains(focused);
   // A market moves often, a bid seldom: leave the page alone, and what the reader selected, unless it says otherwise.
   const fresh = document.createElement("template");
   fresh.innerHTML = html;
@@ -124,19 +136,27 @@ async function refreshPart(part) {
   for (const [name, was] of open) {
     for (const d of part.querySelectorAll("details")) if (d.querySelector("summary").textContent === name) d.open = was;
   }
-  if (focused) document.getElementById("main").focus();
+  keepTyped(before, focused, part);
+  if (inside && !part.contains(document.activeElement)) document.getElementById("main").focus();
 }
 
-let busy = false, again = false;
+const EVERY_MS = 2000;
+let busy = false, again = false, failed = false, retry = 0;
 async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
+  clearTimeout(retry);
   try {
     await Promise.all([refreshTiles(), ...[...document.querySelectorAll("[data-part]")].map(refreshPart), refreshPlots()]);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
+    failed = false;
+    say(connection);
   } catch (error) {
+    failed = true;
     say(trouble(error));
     console.warn(String(error));
+    // No later version may follow to ask because of, as when a plan has ended.
+    if (error.message !== ENDED) retry = setTimeout(refresh, EVERY_MS);
   }
   busy = false;
   if (again) { again = false; setTimeout(refresh, 400); }
@@ -147,24 +167,33 @@ function say(words) {
   if (place && place.textContent !== words) place.textContent = words;
 }
 
+// How the page hears of changes. Words about what it could not fetch stay until it has fetched it.
+let connection = "connecting";
+function connected(words) {
+  connection = words;
+  if (!failed) say(words);
+}
+
 function poll(url) {
-  say("live, asking every 2 s");
+  connected("live, asking every 2 s");
   setInterval(async () => {
     if (document.hidden) return;
     try {
-      if (await fetchChanged(url, "text")) { await refresh(); say("live, asking every 2 s"); }
-    } catch (error) { say(trouble(error)); }
-  }, 2000);
+      const moved = await fetchChanged(url, "text");
+      connected("live, asking every 2 s");
+      if (moved) await refresh();
+    } catch (error) { connected(trouble(error)); }
+  }, EVERY_MS);
 }
 
 function listen(place) {
   const source = new EventSource(place.dataset.events);
-  source.onopen = () => say("live");
-  source.onmessage = () => { say("live"); refresh(); };
+  source.onopen = () => connected("live");
+  source.onmessage = () => { connected("live"); refresh(); };
   source.onerror = () => {
     // CLOSED: the server has no stream to give (204, as under WSGI). Otherwise the browser tries again by itself.
     if (source.readyState === EventSource.CLOSED) poll(place.dataset.version);
-    else say("out of reach, trying again");
+    else connected("out of reach, trying again");
   };
   addEventListener("pagehide", () => source.close());
 }
@@ -178,7 +207,7 @@ async function showCompiling(note) {
     if (note.textContent !== words) note.textContent = words;
     note.hidden = !words;
   } catch { /* out of reach: asked again */ }
-  if (!note.hidden) setTimeout(() => showCompiling(note), 2000);
+  if (!note.hidden) setTimeout(() => showCompiling(note), EVERY_MS);
 }
 
 addEventListener("DOMContentLoaded", () => {
@@ -195,7 +224,7 @@ addEventListener("DOMContentLoaded", () => {
     setInterval(async () => {
       if (document.hidden) return;
       try { if (await fetchChanged(part.dataset.poll, "text")) await refresh(); } catch { /* asked again */ }
-    }, 2000);
+    }, EVERY_MS);
   }
   for (const select of document.querySelectorAll("[data-submit]")) select.addEventListener("change", () => select.form.submit());
   // The event does not bubble.
