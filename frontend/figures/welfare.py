@@ -28,7 +28,7 @@ UNPUBLISHED: Final = "Nothing has been published yet: sums are published once bi
 
 
 def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
-    """Draw steps of welfare, revenue and the zero-price bound, and the certified bound as a point at the end."""
+    """Draw steps of welfare, revenue and the zero-price bound, and the certified bound as a point at its last bid."""
     count = len(series.decided)
     if not count:
         return nothing(key, NOTHING if series.sequence is not None else UNPUBLISHED)
@@ -59,7 +59,8 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
     ]
     if series.bound is not None:
         value, hover = rounded(series.bound.value), f"certified: {_words(series.bound)}<br>%{{y:,.5~g}}"
-        data.append(points("certified bound", [dates[-1]], [value], ORANGE, hover=hover, cliponaxis=False))
+        date = line.date_of_seconds(series.seconds[_covered(series.bound, count) - 1])
+        data.append(points("certified bound", [date], [value], ORANGE, hover=hover, cliponaxis=False))
     # For a single point, Plotly would draw an axis of milliseconds.
     moment = series.seconds[-1] if series.seconds[0] == series.seconds[-1] else None
     around = [] if moment is None else [line.date_of_seconds(moment + side * line.slot_seconds) for side in (-1, 1)]
@@ -68,13 +69,16 @@ def figure(series: Welfare, line: TimeLine, *, key: str = "welfare") -> Drawing:
     what = "decisions" if series.sequence is not None else "publications"
     notes = [] if series.sequence is not None else [PUBLISHED]
     # Under the chart and not in the legend, which is one line: on a phone its end was cut, elsewhere under the buttons.
-    notes += [] if series.bound is None else [f"Certified bound, for all bids decided so far: {_words(series.bound)}."]
+    if series.bound is not None:
+        covered = _covered(series.bound, count)
+        which = "all bids decided so far" if covered == count else f"the first {covered} of {count} decided bids"
+        notes.append(f"Certified bound, for {which}: {_words(series.bound)}.")
     notes += [] if len(kept) == count else [f"{len(kept)} of {count} {what} are drawn; the CSV file has all."]
     return Drawing(data, drawn, note=" ".join(notes))
 
 
 def table(series: Welfare, line: TimeLine) -> Table:
-    """Return all decisions, or all publications, as a table; the certified bound stands in the last row."""
+    """Return all decisions, or all publications, as a table; the certified bound stands in the row of its last bid."""
     dates = [line.date_of_seconds(float(s)) for s in series.seconds]
     found = {"welfare": series.welfare, "revenue": series.revenue}
     shown = {name: amounts.tolist() for name, amounts in found.items() if amounts is not None}
@@ -84,9 +88,14 @@ def table(series: Welfare, line: TimeLine) -> Table:
         return Table(("published_utc", "decided", *shown), published)
     certified: list[float | None] = [None] * len(dates)
     if dates and series.bound is not None:
-        certified[-1] = series.bound.value
+        certified[_covered(series.bound, len(dates)) - 1] = series.bound.value
     rows = zip(series.sequence.tolist(), dates, *sums, series.zero_price_bound.tolist(), certified, strict=True)
     return Table(("bid", "decided_utc", *shown, "zero_price_bound", "certified_bound"), rows)
+
+
+def _covered(bound: Certificate, count: int) -> int:
+    """Return how many of the decided bids the bound covers: it is renewed some time after a decision."""
+    return max(1, min(bound.decided, count))
 
 
 def _words(bound: Certificate) -> str:

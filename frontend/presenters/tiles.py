@@ -62,6 +62,8 @@ def _optimum(reading: Summary) -> Tile:
     if bound is None:
         return Tile("optimum", label, "–", "no certificate yet")
     said = f"upper bound {money(bound.value)} ({bound.get_kind_display().lower()})"
+    if bound.decided < reading.admitted + reading.rejected:  # not renewed yet: the welfare beside it may be above it
+        said += f" of the first {bound.decided} decided"
     return Tile("optimum", label, percent(1 - bound.gap), said + _left_out(reading))
 
 

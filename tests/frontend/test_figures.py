@@ -28,7 +28,7 @@ def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) ->
     return Span(group=group, start=start, end=end, **fields)  # type: ignore[arg-type]
 
 
-def welfare_series(count: int) -> Welfare:
+def welfare_series(count: int, *, covered: int | None = None) -> Welfare:
     sums = np.cumsum(np.ones(count))
     bound = Certificate(
         kind=BoundKind.ZERO_PRICE,
@@ -37,7 +37,7 @@ def welfare_series(count: int) -> Welfare:
         posted_price=3.0 * count,
         welfare=float(count),
         gap=0.5,
-        decided=count,
+        decided=count if covered is None else covered,
         loose=0,
         version=1,
         duration_ms=3.0,
@@ -228,6 +228,15 @@ def test_the_table_of_welfare_has_the_certified_bound_where_the_chart_has_it() -
     assert table.header[-1] == "certified_bound"
     assert [row[-1] for row in table.rows] == [None, None, series.bound.value]
     assert list(welfare.table(welfare_series(0), LINE).rows) == []
+
+
+def test_a_bound_that_is_not_renewed_yet_stands_at_the_last_bid_that_it_covers() -> None:
+    series = welfare_series(4, covered=3)
+    drawing = welfare.figure(series, LINE)
+    by_name = {trace["name"]: trace for trace in drawing.data}
+    assert by_name["certified bound"]["x"] == [by_name["welfare"]["x"][2]]
+    assert "Certified bound, for the first 3 of 4 decided bids: zero-price bound" in drawing.note
+    assert [row[-1] for row in welfare.table(series, LINE).rows] == [None, None, 8.0, None]
 
 
 def test_a_single_decision_is_drawn_within_its_hour() -> None:

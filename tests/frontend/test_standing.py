@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import F
 from django.test import Client
 
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
-from auctions.models import Bid, BidState, Market
+from auctions.models import Bid, BidState, Certificate, Market
 from auctions.readings import certificates, publications
 from cluster.models import Cluster
 from frontend.forms.submission import BidForm, initial_of
@@ -143,6 +144,14 @@ def test_operators_read_how_many_standing_bids_acceptance_and_proven_share_leave
     assert {key for key, note in tiles.items() if note.endswith(", 1 standing bid left out")} == {"admitted", "optimum"}
     assert as_operator.get(HOME).text.count("1 standing bid left out") == 2
     assert "left out" not in as_alice.get(HOME).text
+
+
+def test_the_proven_share_says_of_how_many_bids_it_is_until_it_is_renewed(full: Market, as_operator: Client) -> None:
+    certificates.renew(full.pk)
+    assert "of the first" not in as_operator.get(HOME).text
+    Certificate.objects.filter(market=full).update(decided=F("decided") - 1)
+    covered = Certificate.objects.get(market=full).decided
+    assert f"of the first {covered} decided" in as_operator.get(HOME).text
 
 
 @pytest.mark.parametrize(
