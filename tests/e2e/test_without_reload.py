@@ -155,14 +155,27 @@ window.fetch = (url, ...rest) => {
 };
 """
 """The page hears of no version. The address `refused` is answered 503."""
+
+
+def test_a_long_word_in_a_title_is_broken_on_a_phone(opened: Browser, without_streams: str) -> None:
+    window = visited(opened, without_streams)
+    window.size(375, 800)
+    for path in ("/", "/markets/demo-weighted/servers/", "/markets/demo-weighted/bids/1/"):
+        window.open(path)
+        assert "W" * 120 in window.text("main"), path
+        assert not window.scrolls_sideways(), path
+
+
 FILL = """
 import django
 django.setup()
 from auctions.models import Bid
+from cluster.models import Cluster
 from tests.e2e.filled import fill_markets
 from tests.execution.rows import make_training
 fill_markets(3)
 make_training(Bid.objects.get(market__cluster__name="demo", sequence=1))
+Cluster.objects.filter(name="demo-weighted").update(title="W" * 120)
 """
 SUBMIT = """
 import django
