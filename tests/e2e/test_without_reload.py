@@ -157,6 +157,22 @@ window.fetch = (url, ...rest) => {
 """The page hears of no version. The address `refused` is answered 503."""
 
 
+def test_a_dark_page_is_printed_in_the_light_theme(opened: Browser, without_streams: str) -> None:
+    window = visited(opened, without_streams)
+    window.theme("dark")
+    window.open("/markets/demo/")
+    window.wait_drawn()
+    words = "document.querySelector('.main-svg .xtick text')"
+    seen = f"[getComputedStyle(document.body).color, getComputedStyle({words}).fill]"
+    assert window.js(seen) == ["rgb(232, 234, 237)"] * 2
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": dark})
+    try:
+        assert window.js(seen) == ["rgb(27, 31, 36)"] * 2
+    finally:
+        window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
 def test_a_long_word_in_a_title_is_broken_on_a_phone(opened: Browser, without_streams: str) -> None:
     window = visited(opened, without_streams)
     window.size(375, 800)
