@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -104,7 +104,9 @@ def come_back(request: HttpRequest) -> HttpResponse:
         return _refused(request, error, wanted)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     is_here = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return redirect(wanted if wanted and is_here else settings.LOGIN_REDIRECT_URL)
+    # `redirect` would look for a page of this name in what has no slash. A relative address leads nowhere from here.
+    is_whole = wanted.startswith(("/", "https://", "http://"))
+    return HttpResponseRedirect(wanted if is_here and is_whole else settings.LOGIN_REDIRECT_URL)
 
 
 def _come_back_to_link(request: HttpRequest, linked: int) -> HttpResponse:

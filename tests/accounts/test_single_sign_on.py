@@ -84,6 +84,12 @@ def test_one_is_not_sent_elsewhere(there: Provider, wanted: str) -> None:
     assert log_in(there, wanted=wanted)[1].headers["Location"] == "/"
 
 
+@pytest.mark.parametrize("wanted", ["x", "plans", "#f", "?a=b", "plans/", "../plans/"])
+def test_an_address_that_is_not_whole_is_not_followed(there: Provider, wanted: str) -> None:
+    client, answer = log_in(there, wanted=wanted)
+    assert (answer.status_code, answer.headers["Location"], user_of(client)) == (302, "/", "bella")
+
+
 @pytest.mark.parametrize(
     "claims",
     [
