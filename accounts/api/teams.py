@@ -126,6 +126,20 @@ class ClusterTeamsOut(Answer):
     teams = serializers.ListField(child=serializers.CharField(), help_text="Teams that may use it if it is restricted.")
 
 
+def _new_team(request: Request) -> dict[str, Any]:
+    """Return a team as an operator states it. Errors of the body say which users there are, so others read none."""
+    if not rights_of(request.user).operates_all:
+        raise PermissionDenied("This is for operators.")
+    return NewTeamIn.read(request.data)
+
+
+def _change_of_teams(request: Request, cluster: str) -> dict[str, Any]:
+    """Return the teams of a cluster as an operator states them. Errors of the body say which teams there are."""
+    if not rights_of(request.user).operates_all:
+        raise PermissionDenied("This is for operators of all clusters.")
+    return ClusterTeamsIn.read(request.data)
+
+
 class Teams(ApiView):
     """List and create teams."""
 
@@ -141,15 +155,14 @@ class Teams(ApiView):
         {201: TeamOut},
         WRITE,
         request=NewTeamIn,
+        reads=_new_team,
         parameters=[location("team", [201])],
         examples=examples({"A team": {"name": "vision", "title": "Vision", "administrator": "bidder"}}),
         operation_id="teams_create",
     )
     def post(self, request: Request) -> Response:
         """For operators. 409 if the administrator is in another team."""
-        if not rights_of(request.user).operates_all:
-            raise PermissionDenied("This is for operators.")
-        body = NewTeamIn.read(request.data)
+        body = _new_team(request)
         team = teams.create_team(body["name"], body["title"], administrator=body["administrator"])
         return submitted(TeamOut.write(team), status=201, location=reverse("api-team", args=[team.name]))
 
@@ -277,14 +290,13 @@ class TeamsOfCluster(ApiView):
         {200: ClusterTeamsOut},
         WRITE,
         request=ClusterTeamsIn,
+        reads=_change_of_teams,
         examples=examples({"Open to all": {"operated_by": None, "is_restricted": False, "teams": []}}),
         operation_id="clusters_teams_change",
     )
     def put(self, request: Request, cluster: str) -> Response:
         """For operators of all clusters. It holds for the next request."""
-        if not rights_of(request.user).operates_all:
-            raise PermissionDenied("This is for operators of all clusters.")
-        body, found = ClusterTeamsIn.read(request.data), _cluster(cluster)
+        body, found = _change_of_teams(request, cluster), _cluster(cluster)
         teams.change_cluster_teams(found, **body)
         return Response(_teams_of(found))
 

@@ -298,6 +298,22 @@ def test_those_who_administer_a_team_are_named_as_each_is_asked(team: Team, memb
     assert set(teams.administrators_of(team)) == {one for one in everybody if teams.may_administer(again(one), team)}
 
 
+@pytest.mark.usefixtures("market", "team")
+def test_errors_say_which_users_and_teams_there_are_to_operators_alone(client_of: Any) -> None:
+    olga, stranger = client_of(make_operator()), client_of(make_user("stranger"))
+    new = {"name": "two", "title": "Two", "administrator": "nobody"}
+    change = {"operated_by": "none", "is_restricted": False, "teams": ["none"]}
+    for client, fields in (
+        (olga, [["unknown", "administrator"], ["unknown", "operated_by", "teams[0]"]]),
+        (stranger, [["unknown"]] * 2),
+    ):
+        answers = [
+            client.post(f"{BASE}/teams?unknown=1", new, format="json"),
+            client.put(f"{LAB}/teams?unknown=1", change, format="json"),
+        ]
+        assert [[row["field"] for row in answer.json()["errors"]] for answer in answers] == fields
+
+
 def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, client_of: Any) -> None:
     make_user("alice")
     olga, stranger = client_of(make_operator()), client_of(make_user("stranger"))
