@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import Scope
+from accounts.rights import sees
 from auctions.api.base import bid_and_cluster, cluster_named, market_named
 from auctions.api.bid_shapes import (
     BidOut,
@@ -69,6 +70,8 @@ def _check_owner(request: Request, cluster: str) -> None:
 
 
 def _check_bid(request: Request, cluster: str) -> None:
+    if not sees(request.user, cluster):  # of submissions the permission has not looked
+        raise Http404
     body, found = dict(request.data), market_named(cluster).cluster
     submission.check_bids(cluster=found, owner=user_of(request), bodies=[body], where="")
 

@@ -186,6 +186,23 @@ def test_a_restricted_cluster_does_not_exist_for_others(
     assert submit(market, again(alone)).sequence == 6
 
 
+@pytest.mark.parametrize(
+    ("query", "headers"), [("?unknown=1", {}), ("", {"HTTP_IDEMPOTENCY_KEY": "two words"})], ids=["parameter", "key"]
+)
+def test_errors_of_a_submission_say_nothing_of_a_restricted_cluster(
+    market: Market, team: Team, client_of: Callable[[User], APIClient], query: str, headers: dict[str, Any]
+) -> None:
+    teams.change_cluster_teams(market.cluster, operated_by=None, is_restricted=True, teams=[team])
+    client = client_of(make_user("alone"))
+    for path in ("bids", "bids/bulk", "quotes"):
+        here, nowhere = (
+            client.post(f"{BASE}/clusters/{name}/{path}{query}", {"model": "x"}, format="json", **headers)
+            for name in ("lab", "none")
+        )
+        assert here.status_code == nowhere.status_code
+        assert here.text.replace("lab", "none") == nowhere.text
+
+
 def test_what_is_planned_or_simulated_on_a_restricted_cluster_is_refused(
     market: Market, client_of: Callable[[User], APIClient]
 ) -> None:
