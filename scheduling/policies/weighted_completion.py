@@ -15,7 +15,7 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.parameters import parameter
-from scheduling.model.progress import work_done
+from scheduling.model.progress import rest_of, work_done
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Floats
 from scheduling.policies.base import Grant, Objective, PolicyBase, value_with
@@ -96,6 +96,12 @@ class WeightedCompletion(PolicyBase):
     )
     restart: int = parameter(
         1, "Slots in which a job that was stopped to be rescaled holds nothing and does no work.", low=0, high=1000
+    )
+    exact_rest: bool = parameter(
+        True,
+        "A job that ran before is planned with exactly the work that is left. Without this the work is rounded up to "
+        "the same number of mini-batches for each chunk, which can be as much as all of the job.",
+        absent=False,
     )
 
     name = "weighted_completion"
@@ -222,7 +228,7 @@ class WeightedCompletion(PolicyBase):
         freed = [p for job in jobs for p in job.held]
         again = {one.job.bid.id for one in stopped}
         placed = pack(
-            [_rest(job, book.now, restart=self.restart if job.bid.id in again else 0) for job in jobs],
+            [self._rest(job, book.now, restart=self.restart if job.bid.id in again else 0) for job in jobs],
             book.ledger,
             prices,
             doubling(book.now, book.ledger.end),
@@ -235,7 +241,7 @@ class WeightedCompletion(PolicyBase):
         left = line.jobs_after(self.considered)
         ledger = book.ledger.without(freed)
         ledger.restore(placed.values())
-        rest = [_rest(job, book.now) for job in left]
+        rest = [self._rest(job, book.now) for job in left]
         return [*jobs, *left], placed | pack(rest, ledger, prices, doubling(book.now, ledger.end), later=0)
 
     def _pack(
@@ -250,7 +256,7 @@ class WeightedCompletion(PolicyBase):
 
         If every price is 0, `only` may name the one bid whose schedule is wanted.
         """
-        bids = [_rest(job, book.now) for job in jobs]
+        bids = [self._rest(job, book.now) for job in jobs]
         freed = [p for job in jobs for p in job.held]
         placed = self._select(bids, book.ledger, prices, self._windows(book), freed, only)
         interval = self._interval(book) if self.mode == "interval" else None
@@ -273,6 +279,16 @@ class WeightedCompletion(PolicyBase):
         if self.selection == "jain":
             return pack_right_to_left(bids, ledger, windows, freed=freed)
         return pack(bids, ledger, prices, windows, freed=freed, only=only)
+
+    def _rest(self, job: Job, now: int, *, restart: int = 0) -> Bid:
+        """Return the work that is left of a job: all of it unless it ran before. It may start `restart` slots from now
+        on."""
+        if not job.held or not job.started(now):
+            return job.bid
+        left = rest_of(job.bid, job.held, now=now) if self.exact_rest else _rounded_rest(job, now)
+        first = now + restart if restart else job.bid.arrival
+        delay = tuple(max(0, job.bid.arrival + delay - first) for delay in job.bid.delay)
+        return replace(left, arrival=first, delay=delay)
 
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
         """Yield first slot and latest completion of each call of A_maxweight."""
@@ -337,21 +353,11 @@ def _idle(book: Book, freed: Iterable[Placement], placed: Iterable[Schedule]) ->
     return any(bool((free >= demand).all(axis=1).any()) for demand in inventory.worker_demand)
 
 
-def _rest(job: Job, now: int, *, restart: int = 0) -> Bid:
-    """Return the remaining work of a job: all of it unless it ran before. It may start `restart` slots from now on."""
-    if not job.held or not job.started(now):
-        return job.bid
+def _rounded_rest(job: Job, now: int) -> Bid:
+    """Return the work that is left of a job, rounded up to the same number of mini-batches for each chunk."""
     left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
     chunks = max(1, min(job.bid.chunks, left))
-    first = now + restart if restart else job.bid.arrival
-    return replace(
-        job.bid,
-        epochs=1,
-        chunks=chunks,
-        minibatches=max(1, ceil(left / chunks)),
-        arrival=first,
-        delay=tuple(max(0, job.bid.arrival + delay - first) for delay in job.bid.delay),
-    )
+    return replace(job.bid, epochs=1, chunks=chunks, minibatches=max(1, ceil(left / chunks)))
 
 
 def _total(jobs: Iterable[Job], placed: Mapping[str, Schedule], book: Book) -> float:

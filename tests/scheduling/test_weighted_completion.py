@@ -23,7 +23,7 @@ from scheduling.model.utility import Constant, Linear
 from scheduling.policies.line import Line
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
-from scheduling.registry import make_policy
+from scheduling.registry import make_policy, recorded_policy
 from tests.data.make.weighted import random_sequence
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
@@ -219,6 +219,29 @@ def test_what_another_policy_left_paused_is_brought_to_its_end(book: RunningBook
     (move,) = ROLLING.plan(book.view(), Cause.CHANGED)
     assert move.schedule is not None
     assert (move.schedule.start, move.schedule.completion) == (3, 6)
+
+
+@pytest.mark.parametrize("mode", ["search", "rolling"])
+@pytest.mark.parametrize(("exact", "completion"), [(True, 17), (False, 24)])
+def test_a_job_that_ran_before_has_exactly_its_rest_to_do(
+    book: RunningBook, mode: str, exact: bool, completion: int
+) -> None:
+    """Seven of sixteen mini-batches of a slot, two for each of eight chunks, are done when it loses its machine."""
+    policy = WeightedCompletion(mode=mode, exact_rest=exact)
+    arrive(book, replace(job("stopped", 6, 1), chunks=8, minibatches=2), policy)
+    book.advance(8)
+    book.apply([Move("stopped", None)])
+    (move,) = policy.plan(book.view(), Cause.CHANGED)
+    assert move.schedule is not None
+    # Rounded up to two for each chunk, the nine that are left are sixteen once more, as in older records.
+    assert (move.schedule.start, move.schedule.completion) == (8, completion)
+
+
+@pytest.mark.parametrize("name", ["weighted_completion", "batch_sche"])
+def test_a_record_without_the_exact_rest_is_replayed_with_a_rounded_one(name: str) -> None:
+    parameters = make_policy(name, {}).to_json()
+    assert parameters.pop("exact_rest") is True
+    assert recorded_policy(name, parameters).to_json()["exact_rest"] is False
 
 
 def test_a_running_job_is_stopped_for_an_urgent_one_if_rescaling_is_chosen(book: RunningBook) -> None:
