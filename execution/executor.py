@@ -443,8 +443,10 @@ def _fail(bid: Bid, reason: str, refund: Refund) -> None:
 def engine_of(execution: Execution) -> Engine:
     """Return the engine that a cluster has chosen."""
     root = engine_root(execution.cluster.name)
-    if execution.engine == EngineKind.LOCAL:
-        return LocalEngine(root, None)  # starts name servers of the cluster, of which some may be added or renamed yet
-    configuration = Path(execution.slurm_configuration) if execution.slurm_configuration else None
-    prefix = f"{execution.cluster.name}-"
-    return SlurmEngine(root, configuration=configuration, options=execution.sbatch_options, prefix=prefix)
+    match EngineKind(execution.engine):
+        case EngineKind.LOCAL:
+            return LocalEngine(root, None)  # starts name servers of the cluster, which may be added or renamed yet
+        case EngineKind.SLURM:
+            configuration = Path(execution.slurm_configuration) if execution.slurm_configuration else None
+            prefix = f"{execution.cluster.name}-"
+            return SlurmEngine(root, configuration=configuration, options=execution.sbatch_options, prefix=prefix)
