@@ -132,6 +132,12 @@ def test_the_readme_counts_the_baselines() -> None:
     assert re.findall(r"(\w+) baselines of the papers run live", readme) == [numbers[live - 8]]
 
 
+def test_every_policy_is_in_the_table_for_operators() -> None:
+    page = (ROOT / "docs/operators/policies.md").read_text(encoding="utf-8")
+    first = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
+    assert {name for names in first for name in re.findall(r"`(\w+)`", names)} == set(POLICIES)
+
+
 def test_documented_environment_variables_are_read() -> None:
     everything = "\n".join(
         path.read_text(encoding="utf-8") for path in tracked() if path.suffix != ".md" and _is_text(path)
