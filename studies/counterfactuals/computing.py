@@ -6,8 +6,6 @@ Only the compilation of kernels would block the worker: `studies/background/load
 
 from time import monotonic
 
-from django.db.models.functions import Coalesce
-
 from auctions.counterfactual.comparison import Comparison, compare
 from auctions.counterfactual.record import Record
 from scheduling import kernels
@@ -32,9 +30,12 @@ class _Watch:
     def __init__(self, attempt: Attempt[Counterfactual], stopping: Stopping) -> None:
         self._attempt, self._stopping = attempt, stopping
         self._looked = monotonic()
+        self.total = 0
+        """Events to be replayed, also if all are replayed before the first look."""
 
     def __call__(self, done: int, total: int) -> None:
         """Report that `done` of `total` events are replayed; raises Gone, NoAnswer or Stopped."""
+        self.total = total
         if monotonic() - self._looked < EVERY_S:
             return
         self._looked = monotonic()
@@ -64,7 +65,8 @@ def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: St
         load_kernels(attempt, kernels.needed_by(make_policy(row.policy, row.parameters)), stopping)
         if stopping():
             raise Stopped
-        found = _replayed(row, _Watch(attempt, stopping))
+        watch = _Watch(attempt, stopping)
+        found = _replayed(row, watch)
     except Stopped:
         states.release(attempt)
     except InvalidField as error:
@@ -73,8 +75,8 @@ def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: St
         states.fail(attempt, f"{type(error).__name__}: {error}")
     else:
         counted = {"decided": found.decided, "changed": found.changed}
-        whole = Coalesce("events", "replayed")  # the last events were replayed after the last look
-        states.finish(attempt, result=found.to_json(), replayed=whole, **counted)
+        # The last events, or all of a short record, were replayed after the last look.
+        states.finish(attempt, result=found.to_json(), replayed=watch.total, events=watch.total, **counted)
 
 
 def _replayed(row: Counterfactual, watch: _Watch) -> Comparison:

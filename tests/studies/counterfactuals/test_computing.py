@@ -49,10 +49,11 @@ def test_it_replays_the_record_as_it_was_when_it_was_requested(market: Market, o
     assert not compute_next(), "a completed job is not computed twice"
 
 
-def test_one_that_is_completed_has_replayed_all_events(
-    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("every_s", [0.0, 3600.0])
+def test_one_that_is_completed_has_replayed_all_events_however_short_it_is(
+    every_s: float, market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "EVERY_S", 0.0)
+    monkeypatch.setattr(computing, "EVERY_S", every_s)
     counterfactual = submitted(market, olga)
     assert compute_next()
     found = after(counterfactual)
