@@ -78,7 +78,8 @@ class Drain(ApiView):
     @_changes("Drain a server", "servers_drain", body=DrainIn, shown={"From now on": REASON, "With a deadline": DRAIN})
     def post(self, request: Request, cluster: str, server: str) -> Response:
         """For operators. It takes no new work from `from_slot` on. Jobs keep what they hold there, until
-        `deadline_slot` if that is given. 409 if it is out of service already. The same request again changes nothing.
+        `deadline_slot` if that is given. 409 if it is drained or lost already. The same request again changes nothing,
+        also with another reason; other slots replace those of a drain under way.
         """
         row, market, body = _to_change(request, cluster, server, DrainIn)
         first, deadline = body.get("from_slot"), body.get("deadline_slot")

@@ -1,6 +1,7 @@
 """Servers by REST: for operators, said twice without harm, and every wrong field named."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -99,3 +100,17 @@ def test_an_operator_fails_a_job_and_its_owner_reads_why(
     assert operator.post(f"{address}/fail", {"reason": "again"}, format="json").status_code == 409
     summary = operator.get("/api/v1/clusters/lab/summary").json()
     assert summary["revenue"] == 0
+
+
+def test_a_drain_under_way_gets_other_slots_and_keeps_its_reason_if_only_that_differs(
+    market: Market, operator: APIClient
+) -> None:
+    def drained(**body: Any) -> tuple[str, int, int | None, str]:
+        answer = operator.post(f"{SERVERS}/edge-0/drain", body, format="json")
+        assert answer.status_code == 200, answer.content
+        server = answer.json()
+        return server["state"], server["from_slot"], server["deadline_slot"], server["reason"]
+
+    assert drained(reason="new rack") == ("draining", 0, None, "new rack")
+    assert drained(reason="new disk") == ("draining", 0, None, "new rack")
+    assert drained(from_slot=2, deadline_slot=5, reason="new disk") == ("draining", 2, 5, "new disk")
