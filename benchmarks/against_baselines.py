@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.analysis.fluid_drf import fluid_drf
 from scheduling.batch.planner import plan_alone
 from scheduling.book.ledger import Ledger
@@ -53,7 +54,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.against_baselines", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the jobs and servers, two seeds")
-    parser.add_argument("--seeds", type=int, default=3, help="workloads drawn for each setting")
+    parser.add_argument("--seeds", type=count, default=3, help="workloads drawn for each setting")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--burst", type=int, default=1, help="factor by which the time of arrivals is shortened")
     parser.add_argument("--drf", action="store_true", help="compare with DRF alone, with 95 %% intervals")

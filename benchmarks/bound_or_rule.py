@@ -13,6 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.offline import SLOTS, SMALL_DPS, SMALL_OASIS, small_dps, small_oasis
 from scheduling.kernels import warm_up_all
 from scheduling.offline import Kind, best_bound, lagrangian
@@ -27,7 +28,7 @@ SECONDS = 60.0
 def main() -> None:
     """Print a row for each paper."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bound_or_rule", description=__doc__)
-    parser.add_argument("--instances", type=int, default=10, help="instances with a proven optimum, for each paper")
+    parser.add_argument("--instances", type=count, default=10, help="instances with a proven optimum, for each paper")
     parser.add_argument("--seed", type=int, default=10, help="of the first instance")
     options = parser.parse_args()
     warm_up_all()

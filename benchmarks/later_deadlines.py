@@ -17,6 +17,7 @@ from math import ceil
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.workloads import make_workload, own_sources
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -47,8 +48,8 @@ class World:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.later_deadlines", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2, help="worlds of each trace and load")
-    parser.add_argument("--jobs", type=int, default=50, help="jobs of each world")
+    parser.add_argument("--seeds", type=count, default=2, help="worlds of each trace and load")
+    parser.add_argument("--jobs", type=count, default=50, help="jobs of each world")
     arguments = parser.parse_args()
     for line in table(seeds=arguments.seeds, jobs=arguments.jobs):
         print(line, flush=True)

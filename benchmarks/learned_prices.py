@@ -10,6 +10,7 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.contenders import BEFORE
 from scheduling.kernels import warm_up_all
 from scheduling.policies.dps import Dps
@@ -22,7 +23,7 @@ from studies.papers.learned_prices.settings import POLICIES, SETTINGS, Period, S
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learned_prices", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="judged periods for each setting")
+    parser.add_argument("--seeds", type=count, default=10, help="judged periods for each setting")
     parser.add_argument("--seed", type=int, default=10, help="the first of them")
     parser.add_argument("--policy", choices=POLICIES, help="only this one's settings")
     parser.add_argument("--setting", help="only settings of this name")

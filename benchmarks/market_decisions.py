@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.kernels import warm_up_all
@@ -74,7 +75,7 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.market_decisions", description=__doc__)
-    parser.add_argument("--bids", type=int, default=1200, help="bids over 150 slots")
+    parser.add_argument("--bids", type=count, default=1200, help="bids over 150 slots")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", choices=POLICIES, default=POLICIES, help="these policies")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ complete, over that under DPS on the same bids: the mean over seeds with half it
 import argparse
 from collections.abc import Iterator, Sequence
 
+from benchmarks.arguments import count
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.kernels import warm_up_all
@@ -36,7 +37,7 @@ LAST_HORIZON = 14
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.markets_on_generators", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="periods for each setting")
+    parser.add_argument("--seeds", type=count, default=10, help="periods for each setting")
     parser.add_argument("--seed", type=int, default=30, help="the first of them")
     parser.add_argument("--setting", help="only settings of this name")
     options = parser.parse_args()

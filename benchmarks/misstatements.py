@@ -20,6 +20,7 @@ from math import ceil
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.later_deadlines import LOADS, SOURCES, TOLERANCE, World, with_deadlines
 from benchmarks.market_on_traces.workloads import make_workload, own_sources
 from scheduling.book.ledger import Ledger
@@ -60,7 +61,7 @@ class Gain:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.misstatements", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2, help="worlds of each trace and load")
+    parser.add_argument("--seeds", type=count, default=2, help="worlds of each trace and load")
     parser.add_argument(
         "--jobs", type=int, default=50, help="jobs of each world of a trace; twice as many by DPS ranges"
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.best_response.elastic.kernel import warm_up
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
@@ -146,7 +147,7 @@ def _misjudged(*, ratio: float = 1.0, power: float = 1.0) -> MakePolicy:
 def main() -> None:
     """Print one of the two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 10, 11, ...")
+    parser.add_argument("--seeds", type=count, default=3, help="seeds 10, 11, ...")
     parser.add_argument("--sensitivity", action="store_true", help="wrong estimates of U / L, as in Fig. 6")
     options = parser.parse_args()
     warm_up()

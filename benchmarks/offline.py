@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.philly import DAY, SLOT_S, jobs_of, source_of
 from scheduling.book.ledger import Ledger
 from scheduling.instances.preemptive import read_preemptive
@@ -227,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.offline", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few instances, no day")
     parser.add_argument("--seconds", type=float, default=60.0, help="on the wall, for each instance")
-    parser.add_argument("--instances", type=int, default=10)
+    parser.add_argument("--instances", type=count, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs instead of a drawn day")
     arguments = parser.parse_args()

@@ -17,6 +17,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.kernels import warm_up_all
 from scheduling.model.bid import Bid
 from scheduling.policies.base import Policy
@@ -160,7 +161,7 @@ def _line(rows: Sequence[Mapping[str, float]]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper_baselines", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="workloads drawn for each point")
+    parser.add_argument("--seeds", type=count, default=10, help="workloads drawn for each point")
     seeds = range(1, 1 + parser.parse_args().seeds)
     warm_up_all()
     for table in (running_maximum_table(seeds), round_robin_table(seeds), peaks_table(seeds)):

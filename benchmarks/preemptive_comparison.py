@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.policies.preemptive import Preemptive
 from studies.papers.preemptive_comparison import SCHEDULERS
 from studies.workloads.generated.preemptive import Setting, draw
@@ -51,7 +52,7 @@ def table(seeds: range, names: list[str]) -> Iterator[str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_comparison", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2, help="workloads drawn for each setting")
+    parser.add_argument("--seeds", type=count, default=2, help="workloads drawn for each setting")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--only", nargs="*", choices=sorted(SCHEDULERS), help="these, beside the default")
     arguments = parser.parse_args()

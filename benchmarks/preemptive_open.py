@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.preemptive_comparison import SETTINGS
 from scheduling.model.types import Floats
 from scheduling.offline.job_bounds import least_jct
@@ -58,7 +59,7 @@ def closed(times: Floats) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_open", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="workloads drawn for each setting")
+    parser.add_argument("--seeds", type=count, default=10, help="workloads drawn for each setting")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--settings", type=int, nargs="*", default=range(len(SETTINGS)), help="numbers, from 0; all")
     parser.add_argument("--migrating", action="store_true", help="Tiresias-L with a cloud too, which takes longer")

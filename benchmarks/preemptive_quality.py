@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.instances.answer_preemptive import run
 from scheduling.instances.preemptive import read_preemptive
 from tests.scheduling.twins.preemptive_milp import optimum
@@ -96,7 +97,7 @@ def ratios(rng: np.random.Generator, instances: int, draw: Draw = draw) -> dict[
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_quality", description=__doc__)
-    parser.add_argument("--instances", type=int, default=300)
+    parser.add_argument("--instances", type=count, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--draw", choices=sorted(DRAWS), default="wide")
     arguments = parser.parse_args()

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.preemptive.bounds import least
 from studies.papers.preemptive_comparison import competitive_ratios
 from studies.workloads.generated.preemptive import Setting, draw
@@ -42,7 +43,7 @@ def table(seeds: range, *, rules: Sequence[str]) -> Iterator[str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_ratios", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="workloads drawn for each size")
+    parser.add_argument("--seeds", type=count, default=3, help="workloads drawn for each size")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     arguments = parser.parse_args()
     for line in table(range(arguments.seed, arguments.seed + arguments.seeds), rules=("jobmax", "paper")):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.method import Method
@@ -44,7 +45,7 @@ def _measured(scenario: Scenario, method: Method, seed: int, seconds: float) -> 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.split_learning_slots", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5, help="instances drawn for each size")
+    parser.add_argument("--seeds", type=count, default=5, help="instances drawn for each size")
     parser.add_argument("--seconds", type=float, default=20.0, help="budget of each plan")
     arguments = parser.parse_args()
     # The first call compiles.

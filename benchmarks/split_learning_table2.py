@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.split_learning.method import Method
 from scheduling.split_learning.methods import METHODS
 from scheduling.split_learning.warming import warm_up
@@ -57,7 +58,7 @@ def _cells(above: list[float], seconds: list[float]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.split_learning_table2", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="instances drawn for each row")
+    parser.add_argument("--seeds", type=count, default=3, help="instances drawn for each row")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--seconds", type=float, default=20.0, help="budget of each method and instance")
     parser.add_argument("--only", nargs="*", choices=sorted(ALL), help="these methods")

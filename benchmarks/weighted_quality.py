@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from benchmarks.arguments import count
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.inventory import Inventory
@@ -37,8 +38,8 @@ POLICIES = {
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weighted_quality", description=__doc__)
-    parser.add_argument("--instances", type=int, default=300, help="tiny instances drawn for each row")
-    parser.add_argument("--seeds", type=int, default=5, help="runs at the paper's ranges for each row")
+    parser.add_argument("--instances", type=count, default=300, help="tiny instances drawn for each row")
+    parser.add_argument("--seeds", type=count, default=5, help="runs at the paper's ranges for each row")
     arguments = parser.parse_args()
     for lines in (over_optimum(arguments.instances, seed=7), over_rolling(arguments.seeds)):
         for line in lines:

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 
+from benchmarks.arguments import count
+
 
 def main() -> None:
     """Measure in an installation of its own, in a temporary directory."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.execution_loop", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=1_000, help="jobs that run at the same time")
-    parser.add_argument("--loops", type=int, default=30, help="loops that are measured")
+    parser.add_argument("--jobs", type=count, default=1_000, help="jobs that run at the same time")
+    parser.add_argument("--loops", type=count, default=30, help="loops that are measured")
     given = parser.parse_args()
     code = f"from benchmarks.execution_loop.loop import show; show(jobs={given.jobs}, loops={given.loops})"
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place
 from benchmarks.market_on_traces.contenders import contenders
@@ -25,7 +26,16 @@ from benchmarks.market_on_traces.picture import picture
 from benchmarks.market_on_traces.report import table
 from benchmarks.market_on_traces.results import Results, make_ready, run
 from benchmarks.market_on_traces.targets import verdicts
-from benchmarks.market_on_traces.workloads import FAMILIES, JOBS, LOADS, SEEDS, Source, own_sources, sources
+from benchmarks.market_on_traces.workloads import (
+    FAMILIES,
+    JOBS,
+    LOADS,
+    SEEDS,
+    NoTraces,
+    Source,
+    own_sources,
+    sources,
+)
 
 MOST_PROCESSES = 2
 
@@ -37,8 +47,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, metavar="FILE", help="the file of cells (var/market-on-traces.jsonl)")
     parser.add_argument("--fresh", action="store_true", help="delete the file of cells first")
     parser.add_argument("--processes", type=int, choices=range(1, MOST_PROCESSES + 1), default=MOST_PROCESSES)
-    parser.add_argument("--jobs", type=int, default=JOBS, help="largest number of jobs of a cell")
-    parser.add_argument("--seeds", type=int, help=f"number of seeds ({SEEDS} with --traces, else 1)")
+    parser.add_argument("--jobs", type=count, default=JOBS, help="largest number of jobs of a cell")
+    parser.add_argument("--seeds", type=count, help=f"number of seeds ({SEEDS} with --traces, else 1)")
     parser.add_argument("--only", default="", help="only policies whose name begins with one of these, with commas")
     parser.add_argument("--known", action="store_true", help="compute nothing: report the cells of the file")
     parser.add_argument("--trace", default="", help="only traces whose name has this in it")
@@ -59,7 +69,12 @@ def main() -> None:
         parser.error("--archive needs --commit")
     options.seeds = options.seeds or (1 if options.traces is None else SEEDS)
     began = time.perf_counter()
-    cells = list(read_archive(options.archived).cells) if options.archived else computed(options)
+    try:
+        cells = list(read_archive(options.archived).cells) if options.archived else computed(options)
+    except NoTraces as error:
+        parser.error(f"--traces: {error}")
+    if not cells:
+        parser.error("expected cells to report, got none: no policy, trace or stored cell is as --only and --trace say")
     for line in table(cells):
         print(line)
     print()
@@ -78,12 +93,12 @@ def main() -> None:
 
 def computed(options: argparse.Namespace) -> list[Cell]:
     """Return the cells of the file of results, computing those that are missing."""
+    found = own_sources() if options.traces is None else sources(options.traces)
     make_ready()
     path = options.results or Path("var/market-on-traces.jsonl")
     path.parent.mkdir(parents=True, exist_ok=True)
     if options.fresh:
         path.unlink(missing_ok=True)
-    found = own_sources() if options.traces is None else sources(options.traces)
     return compute([source for source in found if options.trace in source.name], options, path)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.workloads import FAMILIES, Source, Workload, make_workload, own_sources, sources
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -31,7 +32,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.market_on_traces.experts", description=__doc__)
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="traces to judge by instead of the own samples")
-    parser.add_argument("--jobs", type=int, default=50, help="largest number of jobs of a workload")
+    parser.add_argument("--jobs", type=count, default=50, help="largest number of jobs of a workload")
     options = parser.parse_args()
     warm_up_all()
     found = own_sources() if options.traces is None else sources(options.traces)

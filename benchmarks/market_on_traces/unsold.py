@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.idle import IdleGpus
 from benchmarks.market_on_traces.workloads import FAMILIES, Workload, make_workload, own_sources
@@ -28,7 +29,7 @@ JOBS = 100
 def main() -> None:
     """Print a row for each market and family of values."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.market_on_traces.unsold", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=JOBS, help="largest number of jobs of a sample")
+    parser.add_argument("--jobs", type=count, default=JOBS, help="largest number of jobs of a sample")
     jobs = parser.parse_args().jobs
     warm_up_all()
     for line in lines(jobs):

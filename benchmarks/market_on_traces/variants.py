@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.arguments import count
 from benchmarks.market_on_traces.cells import placed
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.workloads import FAMILIES, Source, Workload, make_workload, own_sources, sources
@@ -40,8 +41,8 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="parameters of the variant alone")
     parser.add_argument("--standing", nargs="*", default=[], metavar="NAME=VALUE", help="its rule of standing bids")
     parser.add_argument("--loads", nargs="*", type=float, default=LOADS)
-    parser.add_argument("--jobs", type=int, default=100, help="largest number of jobs of a workload")
-    parser.add_argument("--seeds", type=int, default=3, help="windows of each trace, and draws of values")
+    parser.add_argument("--jobs", type=count, default=100, help="largest number of jobs of a workload")
+    parser.add_argument("--seeds", type=count, default=3, help="windows of each trace, and draws of values")
     options = parser.parse_args()
     warm_up_all()
     try:

@@ -104,19 +104,31 @@ class Workload:
         return self.traced.bids[-1].arrival + self.plan.horizon
 
 
+class NoTraces(ValueError):
+    """A folder has no trace of jobs."""
+
+
 def own_sources() -> list[Source]:
     """Return the samples that are tuned on."""
     return [source for source in sources(OWN) if source.name in TUNING]
 
 
 def sources(folder: Path) -> list[Source]:
-    """Return every trace of jobs in a folder; models have the throughputs of a file in the same folder, if any."""
+    """Return every trace of jobs in a folder; models have the throughputs of a file in the same folder, if any.
+
+    Raises
+    ------
+    NoTraces
+        If there is none, or no such folder: a run of nothing would look like a run.
+    """
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and _kind(path) is TraceJob:
             trace = open_trace(path, TraceJob)
             rows = tuple(sorted(trace.rows, key=lambda row: row.submitted_s))
             found.append(Source(path.relative_to(folder).as_posix(), trace.sha256, rows, _profiles(path.parent)))
+    if not found:
+        raise NoTraces(f"expected a folder with traces of jobs, got {folder}, which has none")
     return found
 
 

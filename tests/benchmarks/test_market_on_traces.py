@@ -329,6 +329,35 @@ def test_the_command_reports_archived_cells_without_traces(
     assert read_archive(second) == replace(read_archive(first), command=read_archive(second).command, commit="def")
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--traces", "nowhere"], "--traces: expected a folder with traces of jobs, got nowhere, which has none"),
+        (["--only", "nobody"], "expected cells to report, got none"),
+        (["--trace", "nothing"], "expected cells to report, got none"),
+        (["--jobs", "0"], "argument --jobs: expected a whole number of at least 1, got '0'"),
+        (["--seeds", "two"], "argument --seeds: expected a whole number of at least 1, got 'two'"),
+    ],
+)
+def test_a_run_of_nothing_is_refused_and_leaves_the_document_as_it_is(
+    options: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(DOCUMENT.read_text())
+    monkeypatch.setattr("benchmarks.market_on_traces.__main__.make_ready", lambda: None)
+    files = ["--results", str(tmp_path / "cells.jsonl"), "--page", str(page)]
+    monkeypatch.setattr("sys.argv", ["x", *files, "--known", *options])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == 2
+    assert expected in capsys.readouterr().err
+    assert page.read_text() == DOCUMENT.read_text()
+
+
 def test_a_market_that_ran_alone_is_not_judged_against_queues() -> None:
     found = judged([*made_up(2.0, BY_SIZE, {"dps": 0.9}), *made_up(0.2, EQUAL, {"dps": 0.9})])
     against = ("by size, load >= 1: best queue", "equal: welfare / best queue", "load <= 0.5: JCT / SRTF")
