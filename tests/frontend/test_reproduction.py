@@ -138,6 +138,7 @@ def test_without_a_paper_all_are_listed() -> None:
         (["oasis", "--seeds", "-1"], "--seeds: expected 1"),
         (["oasis", "--seeds", "0"], "--seeds: expected 1"),
         (["oasis", "--seed", "0"], "--seed: expected 1"),
+        (["oasis", "--out", __file__], "--out: expected a folder that can be written, got [Errno"),
     ],
 )
 def test_wrong_input_is_reported(arguments: list[str], message: str) -> None:

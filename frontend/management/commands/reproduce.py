@@ -53,7 +53,10 @@ class Command(BaseCommand):
         scale = Scale.FULL if options["full"] else Scale(options["scale"])
         task = Task(scale, _seeds(options["seed"], options["seeds"]), self._progress)
         folder = (options["out"] or settings.VAR_DIR / "reproduction") / paper.key
-        prepare(folder)
+        try:
+            prepare(folder)
+        except OSError as error:
+            raise CommandError(f"--out: expected a folder that can be written, got {error}", returncode=2) from None
         kernels.warm_up_all()
         for figure in figures:
             self._drawing = figure.name
