@@ -49,7 +49,7 @@ class Found:
         return Seen(self.key, phase, started_s=self.started["started_s"], reason="" if self.locked else GONE)
 
 
-GONE: Final = "its shim was killed"
+GONE: Final = "its shim was killed, or could not write how it ended"
 
 
 class Logs:

@@ -69,6 +69,7 @@ def write_aside(name: str, content: Mapping[str, Any]) -> None:
     """Write a JSON file whole: readers see the former one or this one."""
     with open(f"{name}.new", "w", opener=_private) as file:
         json.dump(content, file)
+        file.truncate()
     os.replace(f"{name}.new", name)
 
 
@@ -84,7 +85,7 @@ def now() -> float:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags & ~os.O_TRUNC, 0o600)  # a file keeps its room on the disk until it is written over
 
 
 def run_once(directory: str) -> None:
@@ -162,8 +163,9 @@ class Supervisor:
     def run(self) -> None:
         """Let the program start, and wait for its end."""
         self.started_s = now()
-        known = {"inner": name_of(self.inner), "namespace": self.namespace, "started_s": self.started_s}
-        write_aside(STARTED, known)
+        with open(f"{EXIT}.new", "w", opener=_private) as room:
+            room.write(" " * 4096)  # the program may fill the disk
+        write_aside(STARTED, {"inner": name_of(self.inner), "namespace": self.namespace, "started_s": self.started_s})
         os.read(self.status, 1)  # the inner shim dies with this one from here on
         with suppress(BrokenPipeError):
             os.write(self.go, b"g")
@@ -252,8 +254,7 @@ class Inner:
         if os.read(go, 1):  # else the outer shim died before
             if self.namespace:
                 _mount_proc()
-            said = self._wait(self._fork())
-            if said:
+            if said := self._wait(self._fork()):
                 with suppress(BrokenPipeError):  # the outer shim has died meanwhile
                     os.write(self.status, json.dumps(said).encode())
         if not self.namespace:

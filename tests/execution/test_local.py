@@ -16,6 +16,7 @@ import pytest
 from execution.engines import local, shim
 from execution.engines.base import Confinement, Phase
 from execution.engines.local import LocalEngine
+from tests.conftest import missing
 from tests.execution.benches import Bench
 from tests.execution.conftest import SERVERS
 from tests.execution.conftest import local as make
@@ -126,6 +127,24 @@ def test_a_thousand_processes_that_run_are_listed_by_their_locks_alone(
         assert {one.phase for one in seen.values()} == {Phase.RUNNING}
         assert (len(seen), seen) == (LIVE, first)
     assert read == {f"{tmp_path}/live/one-{n}/{shim.LOCK}": 1 for n in range(LIVE)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_program_that_fills_the_disk_has_its_own_exit_code(tmp_path: Path, code: int) -> None:
+    if os.geteuid() != 0:
+        missing("right to mount a small disk", install="run the tests as root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path], check=True)
+    try:
+        with adopted():
+            bench = Bench(make, tmp_path / "root", tmp_path)
+            bench.shell("one", f"cat /dev/zero > '{tmp_path}/full'; exit {code}")
+            seen = bench.ended("one")
+            assert os.statvfs(tmp_path).f_bavail == 0
+            assert (seen.phase, seen.code, seen.reason) == (Phase.EXITED, code, "")
+            bench.assert_nothing_is_left()
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
 def test_half_an_exit_file_is_a_lost_process(tmp_path: Path) -> None:
