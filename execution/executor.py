@@ -20,8 +20,9 @@ from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.database.prepared import Prepared
 from execution import lease, programs, records
 from execution.capacity import Room, room_of
+from execution.dead_processes import FAILURES
 from execution.defects import OUTSIDE, UNUSABLE, Defects, Failure
-from execution.ends import last_lines, words_of_end
+from execution.ends import last_lines, shortened, words_of_end
 from execution.engines.base import Engine, Phase, Seen
 from execution.engines.local import LocalEngine
 from execution.engines.slurm import SlurmEngine
@@ -47,6 +48,8 @@ from execution.works import Work, Works
 
 POINTS_AT_ONCE: Final = 20_000
 """Reported steps after which a transaction ends, and the next ones come into another."""
+MOST_CHARACTERS: Final = 400
+"""Characters of the reason for which a job failed in the market."""
 
 log = logging.getLogger(__name__)
 
@@ -347,7 +350,7 @@ class Executor:
     def _end(self, engine: Engine, work: Work, generation: Generation) -> None:
         if report := self._last_report_of(work):
             self._keep_progress([report])
-        reason = last_lines(engine, work.processes)
+        reason = last_lines(engine, work.processes, unasked=generation.ending in FAILURES)
         records.end(self._fence, work.training, generation, now=self._now(), reason=reason)
         self._files.pop(generation.pk, None)
         self._launcher.forget(work.processes)
@@ -435,7 +438,7 @@ def _complete(bid: Bid) -> None:
 def _fail(bid: Bid, reason: str, refund: Refund) -> None:
     """Fail a job in the market; nothing happens if it has ended already."""
     try:
-        market_jobs.fail_job(bid, reason[:400] or "The program failed.", refund=refund)
+        market_jobs.fail_job(bid, shortened(reason, MOST_CHARACTERS) or "The program failed.", refund=refund)
     except WrongState:
         log.info("%s had ended already", bid)
 

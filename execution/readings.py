@@ -9,7 +9,9 @@ from typing import Final
 from django.db.models import F, Max, Min, Q
 
 from auctions.models import Bid
+from cluster import clock
 from cluster.models import MachineType, Server
+from execution.ends import percent_of
 from execution.forecasts import Forecast, forecast_of
 from execution.models import Generation, Process, Progress, Training, TrainingState
 from execution.steps import Machines
@@ -76,10 +78,10 @@ def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | Non
     if before is not None:
         rows = rows.filter(number__lt=before)
     newest = list(rows[: MOST_GENERATIONS + 1])
-    waits = training.state == TrainingState.WAITING and training.wait_until > 0
+    waits = training.state == TrainingState.WAITING and training.wait_until > clock.now().timestamp()
     return TrainingReading(
         row=training,
-        percent=min(100, 100 * training.step // training.steps) if training.steps else None,
+        percent=percent_of(training),
         next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if waits else None,
         forecast=forecast_of(bid),
         continues=training.continues,

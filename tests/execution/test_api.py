@@ -118,6 +118,13 @@ def test_a_failed_training_has_its_last_lines_and_the_time_of_the_next_try(
     assert "no memory" in read["reason"]
     assert (read["state"], read["retries"]) == ("waiting", 1)
     assert read["next_try_at"] is not None
+    world.go(5)
+    execution = Execution.objects.get()
+    execution.is_on = False
+    execution.save()
+    world.go(20)
+    read = alice.get(address(running)).json()
+    assert (read["state"], read["retries"], read["next_try_at"]) == ("waiting", 1, None)  # it is over
 
 
 def test_a_bid_without_a_training_is_404_and_says_why(world: World, alice: APIClient) -> None:

@@ -1,11 +1,12 @@
 """The words in which an owner reads how a training ended."""
 
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from auctions.models import Bid, BidState
-from execution.ends import LAST_BYTES, LAST_LINES, last_lines, words_of_end
+from execution.ends import LAST_BYTES, LAST_LINES, last_lines, shortened, words_of_end
 from execution.engines.base import Engine, EngineError
 from execution.models import Process, ProcessState, Training
 
@@ -25,8 +26,8 @@ class Outputs:
         return self.outputs[key][offset : offset + size]
 
 
-def said(*processes: Process, **outputs: bytes) -> str:
-    return last_lines(cast(Engine, Outputs(**outputs)), processes)
+def said(*processes: Process, unasked: bool = False, **outputs: bytes) -> str:
+    return last_lines(cast(Engine, Outputs(**outputs)), processes, unasked=unasked)
 
 
 def ended(key: str, code: int | None, **more: Any) -> Process:
@@ -37,6 +38,26 @@ def ended(key: str, code: int | None, **more: Any) -> Process:
 def test_what_ended_as_it_should_is_no_reason(code: int | None) -> None:
     assert said(ended("a", code), a=b"text") == ""
     assert said(ended("a", code), ended("b", 144), a=b"text", b=b"bad\n") == "Worker 3 exited with code 144.\nbad"
+
+
+def test_143_is_a_reason_if_nobody_had_asked() -> None:
+    first, second = ended("a", 143, reason="stopped"), ended("b", 137)
+    first.ended_at, second.ended_at = (datetime(2030, 1, 1, second=second, tzinfo=UTC) for second in (1, 2))
+    assert said(second, first, unasked=True, a=b"bye\n", b=b"") == "Worker 3 exited with code 143. stopped\nbye"
+    assert said(second, first, a=b"bye\n", b=b"") == "Worker 3 exited with code 137."
+    assert said(ended("a", 0), ended("b", None), unasked=True) == ""
+
+
+def test_a_reason_that_is_too_long_keeps_its_first_line_and_the_end_of_the_output() -> None:
+    lines = [f"line {number}" for number in range(20)]
+    reason = "\n".join(["Worker 0 exited with code 1.", *lines, "ValueError: no data"])
+    found = shortened(reason, 100)
+    assert len(found) == 100
+    assert found.startswith("Worker 0 exited with code 1.\n... ")
+    assert found.endswith("\nline 19\nValueError: no data")
+    assert shortened(reason, len(reason)) == reason
+    assert shortened("x" * 101, 100) == "x" * 100
+    assert len(shortened("x" * 101 + "\n" + "y" * 101, 100)) == 100
 
 
 def test_the_reason_is_what_the_first_one_that_failed_wrote_last() -> None:
@@ -55,6 +76,7 @@ def test_the_reason_is_what_the_first_one_that_failed_wrote_last() -> None:
         (None, 4, "Its promise is over at step 4."),
         (8, 4, "50% done: step 4 of 8."),
         (8, 16, "100% done: step 16 of 8."),
+        (2000, 1999, "99% done: step 1999 of 2000."),
     ],
 )
 def test_the_end_says_how_far_a_training_came(steps: int | None, step: int, words: str) -> None:

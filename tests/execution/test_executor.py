@@ -150,6 +150,31 @@ def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_wi
     assert world.engine.alive() == []
 
 
+def test_a_program_that_leaves_with_143_unasked_has_failed_with_its_last_lines(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(101)
+    first = next(key for key in world.engine.alive() if "-w" in key)
+    world.engine.exit(first, 143, output=b"I leave\n")
+    while world.training(bid).state != TrainingState.WAITING:
+        world.go(0.5, every=0.5)
+    assert world.training(bid).reason == "Worker 0 exited with code 143.\nI leave"
+
+
+def test_the_market_knows_the_end_of_a_long_output(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(100)
+    output = b"a line of a long stack of calls\n" * 30 + b"ValueError: no data\n"
+    for _ in range(40):
+        for key in world.engine.alive():
+            if "-w" in key:
+                world.engine.exit(key, 1, output=output)
+        world.go(1, every=1)
+    bid.refresh_from_db()
+    assert (bid.state, len(bid.end_reason)) == (BidState.FAILED, 400)
+    assert bid.end_reason.startswith("Worker 0 exited with code 1.\n")
+    assert bid.end_reason.endswith("\nValueError: no data")
+
+
 def test_the_reason_is_the_process_that_failed_first(world: World) -> None:
     bid = world.submit(epochs=8)
     world.go(101)
