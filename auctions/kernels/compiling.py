@@ -88,6 +88,7 @@ def give_way() -> None:
 def turn(part: str, *, wait: bool) -> Iterator[bool]:
     """Lock a part against compilation by other processes; False if another one holds it and `wait` is not set.
 
+    `part` may also be another name, which is then locked in the same way.
     A process that gives way waits for others, and locks nothing.
     """
     folder = cache_folder()

@@ -28,6 +28,8 @@ from scheduling.policies.base import Policy
 
 SIDE_BY_SIDE = 2
 """Processes that compile at the same time."""
+WORKERS = "workers"
+"""The name of the lock that a worker has while it compiles what a market needs."""
 
 log = logging.getLogger(__name__)
 _current: "Warming | None" = None
@@ -151,14 +153,25 @@ def groups_of_open_markets() -> tuple[Group, ...]:
 def prepare(market_id: int) -> bool:
     """Return whether a worker may process this market now.
 
-    In a server it is False while other processes compile the kernels; any other process loads them first. Call it
-    outside transactions, which must not wait for a compiler.
+    In a server it is False while other processes compile the kernels. Any other process loads them first, and compiles
+    those that are not on disk; it is False while another worker compiles. So one worker compiles, and the others go on
+    with other markets. Call it outside transactions, which must not wait for a compiler.
     """
     groups = _needed_by(market_id)
     if _current is not None:
         return _current.has(groups)
-    compile_here(groups)
-    return True
+    if all(compiling.is_kept(part) for part in kernels.parts_of(_not_loaded(groups))):
+        compile_here(groups)
+        return True
+    with compiling.turn(WORKERS, wait=False) as is_mine:
+        if is_mine:
+            compile_here(groups)
+    return is_mine
+
+
+def load(market_id: int) -> None:
+    """Load what a market needs into this process, and wait for what another process compiles."""
+    compile_here(_needed_by(market_id))
 
 
 def load_soon(market_id: int) -> None:
@@ -170,11 +183,15 @@ def load_soon(market_id: int) -> None:
 def compile_here(groups: Iterable[Group]) -> None:
     """Load kernels into this process, and compile those that no other process compiles."""
     never_in_transaction("The compiling of kernels")
-    new = [group for group in groups if not kernels.is_warm(group)]
+    new = _not_loaded(groups)
     if new:
         compiling.compile_all(kernels.parts_of(new))
         kernels.warm_up(*new)
         memory.pass_over_what_is_loaded()
+
+
+def _not_loaded(groups: Iterable[Group]) -> list[Group]:
+    return [group for group in groups if not kernels.is_warm(group)]
 
 
 def words(market_id: int) -> str:

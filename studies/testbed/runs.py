@@ -77,7 +77,7 @@ def run(setting: Setting, conditions: Conditions) -> PolicyRun:
     )
     made = clusters.make(facts, conditions.servers, conditions.root)
     market = open_market(made, policy=setting.policy, parameters={})
-    warming.prepare(market.pk)
+    warming.load(market.pk)
     engine = ConfinedEngine(engine_root(made.name), conditions.servers)
     running = _Running(setting, conditions, market, Executor(name, lambda _: engine), epoch.timestamp())
     try:

@@ -312,6 +312,26 @@ def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
     assert asked == [["queues"]]
 
 
+def test_a_worker_passes_over_a_market_for_which_another_worker_compiles(
+    queued: Market, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[list[str]] = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "is_warm", lambda group: False)
+    monkeypatch.setattr(compiling, "compile_all", lambda parts: loaded.append(list(parts)))
+    monkeypatch.setattr(compiling, "_gives_way", False)
+    # The other worker: it has begun, and has the lock of no part at this moment.
+    with compiling.turn(warming.WORKERS, wait=False) as is_begun:
+        assert is_begun
+        assert not warming.prepare(queued.pk)
+        assert loaded == []
+        monkeypatch.setattr(compiling, "is_kept", lambda part: True)
+        assert warming.prepare(queued.pk), "what is on disk is loaded at once"
+    monkeypatch.setattr(compiling, "is_kept", lambda part: False)
+    assert warming.prepare(queued.pk), "the other worker was killed"
+    assert loaded == [["queues"]] * 2
+
+
 @pytest.mark.django_db
 @pytest.mark.usefixtures("same_priority")
 def test_a_worker_without_open_markets_loads_no_kernels(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
