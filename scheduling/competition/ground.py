@@ -4,7 +4,7 @@ Times are slots from now. docs/algorithms/competition.md explains rough plans.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
@@ -54,6 +54,8 @@ class Ground:
     book: Book
     jobs: tuple[Job, ...]
     """Jobs with a promise that hold machines from now on."""
+    until_closed: bool = False
+    """Whether a server that closes in a later slot counts until then; otherwise it does not count at all."""
 
     @cached_property
     def slots(self) -> int:
@@ -61,10 +63,15 @@ class Ground:
         return self.book.ledger.end - self.book.now
 
     @cached_property
+    def closed(self) -> Mapping[int, int]:
+        """The first slot, counted from now, in which each closed server does not count, by its index."""
+        now, closed = self.book.now, self.book.ledger.closed
+        return {server: max(0, slot - now) if self.until_closed else 0 for server, slot in closed.items()}
+
+    @cached_property
     def capacity(self) -> Floats:
-        """Units of each resource of all servers that are open, R."""
-        ledger = self.book.ledger
-        opened = [server for server in range(len(self.book.inventory.servers)) if server not in ledger.closed]
+        """Units of each resource of all servers that count now, R."""
+        opened = [server for server in range(len(self.book.inventory.servers)) if self.closed.get(server, 1) > 0]
         found: Floats = self.book.inventory.capacity[opened].sum(axis=0).astype(float)
         return found
 
@@ -77,15 +84,19 @@ class Ground:
     @cached_property
     def fixed(self) -> "Ground":
         """The same book, on which all jobs hold what they are planned to hold."""
-        return Ground(self.book, ())
+        return Ground(self.book, (), self.until_closed)
 
     def _free(self) -> Floats:
         """Return the units that no job outside of the contest holds, T x R."""
         book, mine = self.book, {job.bid.id for job in self.jobs}
         free = np.tile(self.capacity, (self.slots, 1))
+        for server, first in self.closed.items():
+            if first > 0:
+                free[first:] -= book.inventory.capacity[server]
         for p in (p for job in book.jobs if job.bid.id not in mine for p in self.ahead(job)):
-            if p.server not in book.ledger.closed:
-                free[max(p.start - book.now, 0) : p.end - book.now] -= p.units(book.inventory)
+            first, end = max(p.start - book.now, 0), min(p.end - book.now, self.closed.get(p.server, self.slots))
+            if first < end:
+                free[first:end] -= p.units(book.inventory)
         return np.maximum(0.0, free)
 
     def ahead(self, job: Job) -> list[Placement]:
@@ -137,19 +148,20 @@ class Ground:
     @cached_property
     def _known(self) -> "Needs":
         """The needs of bids on this ledger, which caches them."""
-        ledger, closed = self.book.ledger, frozenset(self.book.ledger.closed)
+        ledger, closed = self.book.ledger, frozenset(server for server, first in self.closed.items() if first == 0)
         known = ledger.derived.get("contest")
         if not isinstance(known, Needs) or known.inventory is not ledger.inventory or known.closed != closed:
             known = ledger.derived["contest"] = Needs(ledger.inventory, closed)
         return known
 
 
-def ground_of(book: Book, jobs: Sequence[Job]) -> Ground:
+def ground_of(book: Book, jobs: Sequence[Job], *, until_closed: bool = False) -> Ground:
     """Return the ground of contests with these jobs, as far as they hold machines on open servers from now on."""
     ground, closed = Ground(book, tuple(jobs)), book.ledger.closed
     ahead = [(job, ground.ahead(job)) for job in jobs]
     # Jobs on servers that are closed stay where they are.
-    return Ground(book, tuple(job for job, held in ahead if held and not any(p.server in closed for p in held)))
+    able = tuple(job for job, held in ahead if held and not any(p.server in closed for p in held))
+    return Ground(book, able, until_closed)
 
 
 @lru_cache(maxsize=64)

@@ -133,7 +133,7 @@ class Round:
 
     @cached_property
     def _ground(self) -> Ground:
-        return ground_of(self.promises.book, self.promises.jobs)
+        return ground_of(self.promises.book, self.promises.jobs, until_closed=self.policy.until_closed)
 
     @cached_property
     def _all(self) -> Contest:
@@ -276,6 +276,12 @@ class Competition(PromisedSlots):
         high=1.0,
     )
     restart: int = restart_slots()
+    until_closed: bool = parameter(
+        True,
+        "A server that takes no new work from a later slot on counts until then. Without this it does not count as "
+        "soon as that slot is stated, and bids may wait beside its free machines.",
+        absent=False,
+    )
 
     name = "competition"
     title = "Competition: bids compete until their jobs start, then a promised slot of completion"

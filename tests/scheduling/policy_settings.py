@@ -39,7 +39,7 @@ SETTINGS: dict[str, list[Json]] = {
     ],
     "competition": [
         {"later": 0.0, "steps": 20, "sooner": 0.0},
-        {"later": 0.3, "steps": 0, "restart": 1},
+        {"later": 0.3, "steps": 0, "restart": 1, "until_closed": False},
     ],
     "weighted_completion": [
         {},

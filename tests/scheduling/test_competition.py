@@ -25,6 +25,7 @@ from scheduling.policies.base import Grant
 from scheduling.policies.competition import PRICED, Competition, Round, rounded_up
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import rule_for
+from scheduling.registry import recorded_policy
 from tests.draws import fresh, fresh_seed, rounds
 from tests.scheduling.worlds import World, world
 
@@ -458,3 +459,14 @@ def test_closed_servers_have_no_room_and_their_jobs_take_none_elsewhere() -> Non
     ledger.restore([Schedule(0, 9, placed)])
     beside = RunningBook(ledger, jobs={"runs": going})
     assert policy.decide(replace(comes, arrival=1), beside.view()).admitted
+
+
+@pytest.mark.parametrize("until_closed", [True, False])
+def test_bids_that_stand_start_on_a_server_that_closes_later(until_closed: bool) -> None:
+    """Both need the only server, which has room for both until it closes."""
+    policy = recorded_policy("competition", {"until_closed": True} if until_closed else {})
+    closing = RunningBook(Ledger(cluster(2), start=0, slots=HORIZON, closed=(10,)))
+    both = (job("a", 4, Step(50.0, 9)), job("b", 4, Step(40.0, 9)))
+    decision = policy.decide(both[1], replace(closing.view(), competitors=both))
+    assert decision.admitted == until_closed
+    assert decision.schedule is None or (decision.payment, decision.schedule.start) == (0.0, 0)

@@ -115,6 +115,22 @@ def test_a_completion_is_enough_if_it_is_worth_a_share_of_the_soonest() -> None:
     assert not ground.is_enough(job("late", 4, Step(5.0, 3)), 4), "worth nothing at all"
 
 
+@pytest.mark.parametrize("until_closed", [True, False])
+def test_a_server_that_closes_counts_until_then_or_not_at_all(until_closed: bool) -> None:
+    two = replace(cluster(2), servers=("a", "b"), cloud=(False, False), capacity=np.array([[2, 12], [3, 12]]))
+    ledger = Ledger(two, start=1, slots=HORIZON, closed=(7, None))
+    placed = (Placement(0, 9, Role.WORKER, 0, 0, 1), Placement(0, 9, Role.PS, 0, 0, 1))
+    ledger.restore([Schedule(0, 9, placed)])
+    runs = Job(replace(job("runs", 9, Linear(90.0, 1.0)), delay=(0, 0)), placed, 9, due=9)
+    ground = ground_of(RunningBook(ledger, jobs={"runs": runs}).view(), (runs,), until_closed=until_closed)
+    assert ground.jobs == (), "it stays where it is"
+    assert (ground.cells.width == 1).all()
+    before = [4.0, 23.0] if until_closed else [3.0, 12.0]
+    assert ground.cells.capacity.tolist() == [before] * 6 + [[3.0, 12.0]] * (HORIZON - 6)
+    assert ground.capacity.tolist() == ([5.0, 24.0] if until_closed else [3.0, 12.0])
+    assert np.array_equal(ground.fixed.cells.capacity, ground.cells.capacity)
+
+
 def test_far_off_the_rows_of_a_contest_are_cells_of_many_slots() -> None:
     ledger = Ledger(cluster(4), start=0, slots=200)
     placed = (Placement(0, 90, Role.WORKER, 0, 0, 2), Placement(0, 90, Role.PS, 0, 0, 1))
