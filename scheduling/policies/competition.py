@@ -23,7 +23,7 @@ from scheduling.model.decision import Decision, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.types import Floats
 from scheduling.policies.base import Grant
-from scheduling.policies.promised_slots import PromisedSlots, restart_slots
+from scheduling.policies.promised_slots import PromisedSlots, restart_slots, still_held_parameter
 from scheduling.policies.promises import Promises
 from scheduling.policies.promises import due as due_of
 
@@ -282,6 +282,7 @@ class Competition(PromisedSlots):
         "soon as that slot is stated, and bids may wait beside its free machines.",
         absent=False,
     )
+    still_held: bool = still_held_parameter()
 
     name = "competition"
     title = "Competition: bids compete until their jobs start, then a promised slot of completion"

@@ -21,7 +21,7 @@ from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Grant
 from scheduling.policies.learned_prices import LearnedPricePolicy, with_default
 from scheduling.policies.posted_price import CENT, SMALLEST_MONEY, with_value
-from scheduling.policies.promised_slots import PromisedSlots, restart_slots
+from scheduling.policies.promised_slots import PromisedSlots, restart_slots, still_held_parameter
 from scheduling.policies.promises import Kept, Offer, Promises
 from scheduling.pricing.quantile import scarcity_of_roles
 from scheduling.pricing.rule import PriceRule
@@ -55,6 +55,7 @@ class Completions(PromisedSlots, LearnedPricePolicy):
         "counts for the kind of its least consumption alone, and a kind that is nobody's least costs next to nothing.",
         absent=False,
     )
+    still_held: bool = still_held_parameter()
 
     name = "completions"
     title = "Completions: posted prices, a promised slot of completion, machines that may change until then"

@@ -19,6 +19,17 @@ def restart_slots() -> int:
     return found
 
 
+def still_held_parameter() -> bool:
+    """Return the parameter `still_held` of a policy."""
+    found: bool = parameter(
+        True,
+        "A job is not stopped while it holds a server that takes no new work. Without this it is not stopped, either, "
+        "if it held one at any time before.",
+        absent=False,
+    )
+    return found
+
+
 class PromisedSlots(PostedPricePolicy):
     """Jobs run in order of their promised slots, and later ones are stopped for them."""
 
@@ -26,6 +37,8 @@ class PromisedSlots(PostedPricePolicy):
     """Slots in which a job that was stopped holds nothing and does no work."""
     beside: bool = False
     """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
+    still_held: bool = False
+    """Whether servers that take no new work keep a job from being stopped only while it holds them."""
     each_kind: bool = False
     """Whether a bid counts as an offer for each kind of machine that it could use."""
     architectures = frozenset(Architecture)
@@ -51,7 +64,7 @@ class PromisedSlots(PostedPricePolicy):
 
     def promises(self, book: Book) -> Promises:
         """Return the jobs of a book that may be moved, with the posted prices."""
-        return Promises(book, self, self.restart, self.beside)
+        return Promises(book, self, self.restart, self.beside, self.still_held)
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan jobs that do not run again, in order of their promises, when something ended or changed.

@@ -76,6 +76,8 @@ class Promises:
     """Slots in which a job that was stopped holds nothing and does no work."""
     beside: bool = False
     """Whether a new job may be placed beside all others, as planned, where to place them again breaks promises."""
+    still_held: bool = False
+    """Whether closed servers keep a job from being stopped only while it holds them."""
     stopped: dict[int, Moved] = field(default_factory=dict)
     """The jobs that are placed again, by the number of running jobs that are stopped, as far as it was asked for."""
     plans: dict[tuple[str, int, int], Placed | None] = field(default_factory=dict)
@@ -100,10 +102,10 @@ class Promises:
 
     @cached_property
     def running(self) -> tuple[Job, ...]:
-        """Jobs that hold machines since an earlier slot, the last promise first."""
-        closed = self.book.ledger.closed
+        """Jobs that hold machines since an earlier slot and may be stopped, the last promise first."""
+        closed, since = self.book.ledger.closed, self.book.now if self.still_held else -1
         found = [job for job in self.jobs if runs(job, self.book.now)]
-        able = [job for job in found if not any(p.server in closed for p in job.held)]
+        able = [job for job in found if not any(p.server in closed and p.end > since for p in job.held)]
         return tuple(sorted(able, key=lambda job: -due(job)))
 
     @cached_property

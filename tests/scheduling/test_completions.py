@@ -14,7 +14,7 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
-from scheduling.model.decision import Decision, Reason, canonical
+from scheduling.model.decision import Decision, Move, Reason, canonical
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Role, Schedule
@@ -26,6 +26,7 @@ from scheduling.policies.posted_price import CENT, with_value
 from scheduling.policies.promises import Promises, rest
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.standing import StandingRule
+from scheduling.registry import make_policy
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import completions as twin
 from tests.scheduling.worlds import World, world
@@ -34,7 +35,7 @@ HORIZON = 15
 PARAMETERS: list[Json] = [
     {"later": 0.0},
     {"later": 0.05, "restart": 2},
-    {"later": 0.5, "near_share": 0.0, "beside": False},
+    {"later": 0.5, "near_share": 0.0, "beside": False, "still_held": False},
 ]
 STANDING = StandingRule(every=2, most=4, longest=1.0)
 each_parameter = pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
@@ -423,3 +424,22 @@ def test_a_promise_that_is_broken_does_not_stop_the_market() -> None:
     late = Job(job("late", Constant(9.0), work=6), (gpu(3, 9),), 9, due=4)
     decision = policy(ONE_PRICE).decide(job("new", Constant(9.0), work=2), book_with(EACH, late, slots=12).view())
     assert decision.admitted, decision.explanation
+
+
+@pytest.mark.parametrize("name", ["completions", "competition"])
+@pytest.mark.parametrize("still_held", [True, False])
+def test_a_job_that_left_a_server_before_it_closed_may_be_stopped(name: str, still_held: bool) -> None:
+    """It ran on server a, and runs on b since; only where it is stopped is the new job complete in time."""
+    moved = Job(job("moved", Constant(90.0), work=10), (gpu(0, 2), gpu(2, 10, server=1)), 10, due=14)
+    new = job("new", Step(90.0, 3), work=2, arrival=3)
+    parameters = {**(ONE_PRICE if name == "completions" else {}), "still_held": still_held}
+    decision = make_policy(name, parameters).decide(new, book_with(EACH, moved, now=3, slots=20, closed=3).view())
+    later = Move("moved", Schedule(5, 12, (gpu(5, 12, server=1),)))
+    assert (decision.admitted, decision.moves) == (still_held, (later,) if still_held else ())
+
+
+def test_a_job_that_holds_a_server_which_closes_is_not_stopped() -> None:
+    stays = Job(job("stays", Constant(90.0), work=10), (gpu(0, 10),), 10, due=14)
+    new = job("new", Step(90.0, 3), work=2, arrival=3)
+    decision = policy(ONE_PRICE).decide(new, book_with(TWO, stays, now=3, slots=20, closed=3).view())
+    assert decision.reason is Reason.NO_ROOM

@@ -126,7 +126,9 @@ def kept(policy: Completions, bid: Bid, slot: int, book: Book) -> Plan | None:
     free = [job for job in book.jobs if not job.bound]
     runs = [job for job in free if any(p.start < book.now < p.end for p in job.held)]
     waits = [job for job in free if job not in runs]
-    runs = [job for job in runs if all(p.server not in book.ledger.closed for p in job.held)]
+    since = book.now if policy.still_held else 0
+    closed = book.ledger.closed
+    runs = [job for job in runs if all(p.server not in closed or p.end <= since for p in job.held)]
     runs.sort(key=lambda job: -due(job))
     for count in [*(count for count in STOPS if count < len(runs)), len(runs)]:
         stopped = [job for job in runs[:count] if due(job) > slot]
