@@ -30,8 +30,9 @@ class Rrh(FixedGangs, InTurn):
     now on, `decay` how much less if it is complete a slot later. (What running a job costs is the decay of all others x
     its volume; for each unit of volume that is the decay of all less its own, and jobs differ only by their own.)
 
-    *Forecast*: the cluster as one server. In this order each job begins as soon as its share of every resource is
-    free, none before the one ahead of it, or once its upload to the nearest server is over if that is later.
+    *Forecast*: the cluster as one server. In this order each job takes its share of every resource as soon as that is
+    free, none before the one ahead of it. It begins then, or once its upload to the nearest server is over if that is
+    later: those behind it may begin meanwhile, but not with its share.
 
     *Admission*: the newcomer's gain is its value at its forecast completion. If not all admitted jobs and the
     newcomer fit the one server together, its cost is the sum, over all admitted jobs, of what each is worth at its
@@ -128,9 +129,9 @@ class _Need(NamedTuple):
 
 
 class OneServer:
-    """A server with `total` units of each resource, on which jobs begin in the order of a forecast.
+    """A server with `total` units of each resource, which jobs take in the order of a forecast.
 
-    Each job begins when its gang has room and it is uploaded, never before the job ahead.
+    Each job takes its units when there is room, never before the job ahead, and begins once it is uploaded, too.
     """
 
     def __init__(self, total: Sequence[int], now: int) -> None:
