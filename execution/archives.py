@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import IO, Any, Final, Self
 
 LARGEST_ARCHIVE: Final = 6_000_000
 """Bytes of an archive at most; as base64 it fits into the body of a request."""
@@ -29,6 +29,13 @@ MOST_ENTRIES: Final = 2_000
 """Files and directories of an archive at most."""
 LONGEST_NAME: Final = 300
 """Characters of the path of a file in an archive at most."""
+LONGEST_EXTENSION: Final = 4_096
+"""Bytes of an extended header of a tar file at most: what does not fit into the header of a file, as a long name.
+
+Some versions of Python look at such a header in a time that grows with the square of its length.
+"""
+EXTENSIONS_BYTES: Final = 1_000_000
+"""Bytes of all extended headers of a tar file at most."""
 BLOCK: Final = 1 << 16
 
 _UNREADABLE: Final = (
@@ -36,6 +43,13 @@ _UNREADABLE: Final = (
     *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
 )
 """Errors of Python's readers for data that is no archive of their format, or one that they do not support."""
+
+
+_EXTENSIONS: Final = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+"""Types of extended headers."""
 
 
 class BadArchive(Exception):
@@ -134,10 +148,36 @@ def _unpack_tar(data: bytes, into: Path) -> None:
     with gzip.open(io.BytesIO(data)) as packed, tempfile.TemporaryFile() as plain:
         _copy(packed, plain)
         plain.seek(0)
-        with tarfile.open(fileobj=plain, mode="r:") as tar:
-            members = tar.getmembers()
-            _check_entries(_Entry(one.name, one.size, one.isreg() or one.isdir()) for one in members)
-            tar.extractall(into, members, filter="data")
+        with tarfile.open(fileobj=plain, mode="r:", tarinfo=_headers()) as tar:
+            # One after the other: the first that is too many ends the reading, also where headers lead back.
+            _check_entries(_Entry(one.name, one.size, one.isreg() or one.isdir()) for one in tar)
+            tar.extractall(into, filter="data")
+
+
+def _headers() -> type[tarfile.TarInfo]:
+    """Return the class of the headers of one tar file, which checks each of them before what follows it is read."""
+    extensions = 0
+
+    class Header(tarfile.TarInfo):
+        """A header of the file."""
+
+        @classmethod
+        def frombuf(cls, buf: Any, encoding: Any, errors: Any) -> Self:
+            """Read a block; raises BadArchive for a header that would be read for too long."""
+            nonlocal extensions
+            found = super().frombuf(buf, encoding, errors)
+            if found.size < 0:  # the next header would be this one again, or one before it
+                raise BadArchive(f"expected sizes of 0 bytes or more, got {found.size:,}: {found.name[:100]!r}")
+            if found.type == tarfile.GNUTYPE_SPARSE:
+                raise BadArchive(f"expected only files and directories, got a sparse file: {found.name[:100]!r}")
+            if found.type in _EXTENSIONS:
+                extensions += found.size
+                if found.size > LONGEST_EXTENSION or extensions > EXTENSIONS_BYTES:
+                    most = f"{LONGEST_EXTENSION:,} bytes, and {EXTENSIONS_BYTES:,} of all"
+                    raise BadArchive(f"expected extended headers of at most {most}, got more")
+            return found
+
+    return Header
 
 
 def _copy(packed: gzip.GzipFile, plain: IO[bytes]) -> None:

@@ -1,5 +1,6 @@
 """Archives as tests need them."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -33,8 +34,14 @@ def zip_of(files: Files = JOB, *, mode: int = 0o100644) -> bytes:
     return data.getvalue()
 
 
-def entry(name: str, kind: bytes, link: str = "") -> tarfile.TarInfo:
-    """An entry of a tar that is not a file."""
+def entry(name: str, kind: bytes, link: str = "", *, size: int = 0) -> tarfile.TarInfo:
+    """An entry of a tar that is not a file, or a file whose content does not follow."""
     made = tarfile.TarInfo(name)
-    made.type, made.linkname = kind, link
+    made.type, made.linkname, made.size = kind, link, size
     return made
+
+
+def headers_of(*entries: tarfile.TarInfo, follows: bytes = b"") -> bytes:
+    """A tar.gz with headers as they are, also wrong ones, and bytes behind each of them."""
+    blocks = (one.tobuf(tarfile.GNU_FORMAT) + follows + bytes(-len(follows) % 512) for one in entries)
+    return gzip.compress(b"".join(blocks) + bytes(1024))

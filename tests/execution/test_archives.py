@@ -17,7 +17,7 @@ from execution.models import Program
 from execution.places import archive_file, unpacked
 from tests.auctions.worlds import SLOT_S
 from tests.draws import fresh_seed, rounds
-from tests.execution.packing import JOB, entry, tar_of, zip_of
+from tests.execution.packing import JOB, entry, headers_of, tar_of, zip_of
 from tests.execution.worlds import World, make_world
 
 PACKERS = {"tar.gz": tar_of, "zip": zip_of}
@@ -88,6 +88,20 @@ BAD = {
     "a pipe": (tar_of(JOB, entry("pipe", tarfile.FIFOTYPE)), "a link or device"),
     "no name, in a zip": (zip_of({"": b""}), "a name for each file"),
     "a name that is cut off, in a zip": (zip_of({"\0a": b""}), "a name for each file"),
+    # Without a limit each of these is read for hours, or for ever with all of the memory.
+    "a size that leads back": (
+        headers_of(entry("a", tarfile.REGTYPE), entry("b", tarfile.REGTYPE, size=-512)),
+        "sizes of 0 bytes or more, got -512: 'b'",
+    ),
+    "a long extended header": (
+        headers_of(entry("x", tarfile.XHDTYPE, size=4_097), follows=b"0" * 4_097),
+        "extended headers of at most 4,096 bytes",
+    ),
+    "many extended headers": (
+        headers_of(*[entry("x", tarfile.XHDTYPE, size=3_000)] * 2, follows=b"9 mode=1\n".ljust(3_000, b"\0")),
+        "and 5,000 of all, got more",
+    ),
+    "a sparse file": (headers_of(entry("a", tarfile.GNUTYPE_SPARSE)), "got a sparse file: 'a'"),
     "a file as a directory": (tar_of({"a": b"1", "a/b": b"2"}), "can be unpacked"),
 }
 
@@ -96,6 +110,7 @@ BAD = {
 def test_an_archive_is_refused_in_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "LARGEST_UNPACKED", 10_000)
     monkeypatch.setattr(archives, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(archives, "EXTENSIONS_BYTES", 5_000)
     data, words = BAD[name]
     with pytest.raises(BadArchive, match=r"^expected ") as error:
         archives.check(data)
