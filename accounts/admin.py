@@ -28,6 +28,10 @@ class NamedUserAdmin(UserAdmin):  # type: ignore[type-arg]
 
     form = UserForm
 
+    def get_search_fields(self, request: HttpRequest) -> Any:
+        """Who may not see users finds them by their names alone: a search by address would say whose it is."""
+        return super().get_search_fields(request) if self.has_view_permission(request) else ["username"]
+
 
 @admin.register(Token)
 class TokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]

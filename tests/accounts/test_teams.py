@@ -359,3 +359,20 @@ def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, c
     page = page_of(make_operator("olivia"))
     for path in ("team", "clusterteams"):
         assert page.get(f"/admin/accounts/{path}/").status_code == 200
+
+
+def test_operators_find_the_users_that_they_make_members_by_their_names(market: Market) -> None:
+    field = {"app_label": "accounts", "model_name": "membership", "field_name": "user"}
+    make_user("bidder", email="somebody@example.org")
+    page = page_of(make_operator())
+
+    def found(term: str) -> list[str]:
+        answer = page.get("/admin/autocomplete/", {**field, "term": term})
+        assert answer.status_code == 200
+        return [one["text"] for one in answer.json()["results"]]
+
+    assert found("BID") == ["bidder"]
+    assert found("somebody") == []
+    narrowed = make_user("narrowed")
+    narrowed.user_permissions.add(Permission.objects.get(codename="change_cluster"))
+    assert page_of(narrowed).get("/admin/autocomplete/", {**field, "term": "bid"}).status_code == 403
