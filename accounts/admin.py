@@ -29,7 +29,7 @@ class NamedUserAdmin(UserAdmin):  # type: ignore[type-arg]
     form = UserForm
 
     def get_search_fields(self, request: HttpRequest) -> Any:
-        """Who may not see users finds them by their names alone: a search by address would say whose it is."""
+        """Search only names without the permission to see users: a search by address would say whose it is."""
         return super().get_search_fields(request) if self.has_view_permission(request) else ["username"]
 
 

@@ -363,7 +363,7 @@ def test_operators_make_teams_and_say_which_clusters_they_have(market: Market, c
 
 def test_operators_find_the_users_that_they_make_members_by_their_names(market: Market) -> None:
     field = {"app_label": "accounts", "model_name": "membership", "field_name": "user"}
-    make_user("bidder", email="somebody@example.org")
+    make_user("bidder", email="mailbox@example.org")
     page = page_of(make_operator())
 
     def found(term: str) -> list[str]:
@@ -372,7 +372,7 @@ def test_operators_find_the_users_that_they_make_members_by_their_names(market: 
         return [one["text"] for one in answer.json()["results"]]
 
     assert found("BID") == ["bidder"]
-    assert found("somebody") == []
+    assert found("mailbox") == []
     narrowed = make_user("narrowed")
     narrowed.user_permissions.add(Permission.objects.get(codename="change_cluster"))
     assert page_of(narrowed).get("/admin/autocomplete/", {**field, "term": "bid"}).status_code == 403
