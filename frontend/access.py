@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar, cast
+from urllib.parse import urlsplit
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.rights import rights_of, sees
@@ -31,7 +34,7 @@ def market_view(view: View) -> View:
 
 def form_view(view: View) -> View:
     """Let signed-in users read and send a form."""
-    return login_required(require_http_methods(["GET", "HEAD", "POST"])(view))
+    return _sent_with_session(require_http_methods(["GET", "HEAD", "POST"])(view))
 
 
 def typed_form_view(view: View) -> View:
@@ -52,7 +55,32 @@ def typed_form_view(view: View) -> View:
 
 def action_view(view: View) -> View:
     """Let signed-in users send a request that changes something."""
-    return login_required(require_POST(view))
+    return _sent_with_session(require_POST(view))
+
+
+def _sent_with_session(view: View) -> View:
+    """Keep out who is not signed in; a login after a POST leads back to the page whose form or button was sent.
+
+    The address of the POST itself may answer no GET.
+    """
+    guarded = login_required(view)
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.method == "POST" and not request.user.is_authenticated:
+            return redirect_to_login(_page_before(request), f"{reverse('login')}?unsent")
+        return guarded(request, *args, **kwargs)
+
+    return cast(View, answer)
+
+
+def _page_before(request: HttpRequest) -> str:
+    """Return the path of the page of this host from which a browser sends the request; the first page if unknown."""
+    page = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
+        return reverse("markets")
+    parts = urlsplit(page)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def viewer_of(request: HttpRequest) -> User:

@@ -17,13 +17,14 @@ class Login(LoginView):
     """Django's login page. Passwords from one address are checked one at a time, with a limit for each minute."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Say which ways to log in there are, and whether a forgotten password can be reset by e-mail."""
-        ways = {
+        """Say how one can log in, whether passwords are reset by e-mail, and whether a form was refused before."""
+        said = {
             "provider": settings.OIDC_NAME if single_sign_on.is_on() else "",
             "has_passwords": settings.PASSWORD_LOGINS,
             "has_email": bool(settings.EMAIL_HOST),
+            "unsent": "unsent" in self.request.GET,
         }
-        return {**super().get_context_data(**kwargs), **ways}
+        return {**super().get_context_data(**kwargs), **said}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Log in, or show the error."""

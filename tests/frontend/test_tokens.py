@@ -70,4 +70,4 @@ def test_tokens_of_another_user_are_404_and_in_no_list(as_bob: Client, as_operat
 def test_a_visitor_is_sent_to_the_login_page(db: None, client: Client) -> None:
     for path in (PAGE, f"{PAGE}1/end/", f"{PAGE}1/rotate/"):
         answer = client.post(path)
-        assert (answer.status_code, answer.headers["Location"]) == (302, f"/login/?next={path}")
+        assert (answer.status_code, answer.headers["Location"]) == (302, "/login/?unsent=&next=/")

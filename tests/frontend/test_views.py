@@ -65,7 +65,7 @@ def test_bids_are_changed_by_posts_of_people_who_are_logged_in(
     submit(market, alice)
     path = f"{HOME}bids/1/{deed}/"
     answer = Client().post(path)
-    assert (answer.status_code, answer.headers["Location"]) == (302, f"/login/?next={path}")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/login/?unsent=&next=/")
     assert [person.get(path).status_code for person in (as_alice, as_operator)] == [405, 405]
     assert Bid.objects.get().state == BidState.SUBMITTED
 
@@ -212,6 +212,31 @@ def test_a_form_sent_without_a_session_is_shown_again_after_the_login(market: Ma
     assert "Nothing was submitted" in client.get(f"{HOME}submit/?typed").text
     assert "Nothing was submitted" not in client.get(f"{HOME}submit/").text
     assert "Nothing was submitted" not in client.post(f"{HOME}submit/?typed", {**FORM, "epochs": "0"}).text
+
+
+@pytest.mark.parametrize(
+    ("sent_from", "back"),
+    [
+        (f"http://testserver{HOME}bids/?state=planned", f"{HOME}bids/%3Fstate%3Dplanned"),
+        ("http://elsewhere.example/plans/", "/"),
+        ("//elsewhere.example/plans/", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_button_pressed_without_a_session_leads_back_to_its_page_after_the_login(
+    market: Market, alice: User, client: Client, sent_from: str, back: str
+) -> None:
+    submit(market, alice)
+    answer = client.post(f"{HOME}bids/1/withdraw/", headers={"referer": sent_from})
+    assert answer.headers["Location"] == f"/login/?unsent=&next={back}"
+    assert "Nothing was changed" in client.get(answer.headers["Location"]).text
+    client.force_login(alice)
+    assert client.get(back.replace("%3F", "?").replace("%3D", "=")).status_code == 200
+    assert Bid.objects.get().state == BidState.SUBMITTED
+
+
+def test_the_login_page_alone_speaks_of_nothing_unsent(db: None, client: Client) -> None:
+    assert "Nothing was changed" not in client.get("/login/?next=/plans/").text
 
 
 def test_a_form_becomes_a_bid_and_the_same_form_sent_twice_is_one(market: Market, as_alice: Client) -> None:
