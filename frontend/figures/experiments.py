@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from frontend.figures.base import BLUE, VERMILION, Drawing, Json, Table, axis_from_0, dotted, layout, nothing, rounded
+
+NO_INTERVAL: Final = "none"
+"""Plotly draws null as an interval of length 0, and nothing for what is no number."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,10 @@ def _ends(bar: Bar) -> tuple[float | str, float | str]:
     return ("", "") if bar.half is None else (bar.mean - bar.half, bar.mean + bar.half)
 
 
+def _spread(bar: Bar) -> str:
+    return "" if bar.half is None else f" ± {bar.half:,.4g}"
+
+
 def _bars(view: View) -> Json:
     unit = f" {view.unit}" if view.unit else ""
     return {
@@ -89,11 +97,11 @@ def _bars(view: View) -> Json:
         "y": [rounded(bar.mean) for bar in view.bars],
         "error_y": {
             "type": "data",
-            "array": [0.0 if bar.half is None else rounded(bar.half) for bar in view.bars],
+            "array": [NO_INTERVAL if bar.half is None else rounded(bar.half) for bar in view.bars],
             "color": VERMILION,
             "thickness": 2,
         },
         "marker": {"color": BLUE, "pattern": {"shape": ""}},
-        "customdata": [f"{bar.n} seed{'s' if bar.n > 1 else ''}" for bar in view.bars],
-        "hovertemplate": f"%{{x}}: %{{y:,.4g}}{unit} ± %{{error_y.array:,.4g}}<br>%{{customdata}}<extra></extra>",
+        "customdata": [f"{_spread(bar)}<br>{bar.n} seed{'s' if bar.n > 1 else ''}" for bar in view.bars],
+        "hovertemplate": f"%{{x}}: %{{y:,.4g}}{unit}%{{customdata}}<extra></extra>",
     }

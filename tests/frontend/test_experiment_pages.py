@@ -337,7 +337,9 @@ def test_a_figure_has_a_bar_with_its_interval_for_each_policy_and_the_bound_abov
     view = View("Welfare", "money", "w", [Bar("a", 3, 5.0, 1.0), Bar("b", 1, 7.0, None)], Line("none", 9.0), "")
     drawn = figures.figure(view, key="k")
     assert drawn.data[0]["y"] == [5.0, 7.0]
-    assert drawn.data[0]["error_y"]["array"] == [1.0, 0.0]
+    assert drawn.data[0]["error_y"]["array"] == [1.0, "none"]
+    assert drawn.data[0]["customdata"] == [" ± 1<br>3 seeds", "<br>1 seed"]
+    assert "error_y" not in drawn.data[0]["hovertemplate"]
     assert drawn.layout["yaxis"]["range"][1] > 9.0
     table = figures.table(view)
     assert [row[5:] for row in table.rows] == [(5.0, 4.0, 6.0, False), (7.0, "", "", False), (9.0, "", "", False)]
