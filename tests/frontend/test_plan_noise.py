@@ -27,6 +27,7 @@ def test_chart_table_and_file_report_the_same(done: Plan, as_alice: Client) -> N
     asked = {"spread": "0.5", "draws": "5"}
     page = as_alice.get(f"/plans/{done.pk}/", asked).text
     assert '<option value="0.5" selected>50 %' in page
+    assert '<noscript><p class="muted">The table needs JavaScript' in page
     assert f"/plans/{done.pk}/noise.json?spread=0.5&amp;draws=5" in page
     drawn = as_alice.get(f"/plans/{done.pk}/noise.json", asked).json()
     bars, worst = drawn["data"]

@@ -204,6 +204,10 @@ def test_a_page_says_what_is_missing_without_scripts(market: Market, as_alice: C
     assert "<noscript>" not in Client().get("/login/").text
 
 
+def test_a_page_does_not_say_that_it_connects_unless_its_script_does(market: Market, as_alice: Client) -> None:
+    assert '<span id="live" role="status"></span>' in as_alice.get(HOME).text
+
+
 def test_a_form_sent_without_a_session_is_shown_again_after_the_login(market: Market, client: Client) -> None:
     answer = client.post(f"{HOME}submit/", FORM)
     assert answer.headers["Location"] == f"/login/?next={HOME}submit/%3Ftyped"

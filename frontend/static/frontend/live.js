@@ -215,6 +215,7 @@ addEventListener("DOMContentLoaded", () => {
   if (note && !note.hidden) showCompiling(note);
   const place = document.querySelector("[data-version]");
   if (place) {
+    say(connection); // not in the page: without scripts it never connects
     refresh();
     if (place.dataset.events) listen(place);
     else poll(place.dataset.version);
