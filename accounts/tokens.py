@@ -132,7 +132,8 @@ def rotate(token: Token, *, overlap_s: int = 0, with_token: Token | None = None)
         issued = _stored(held.user, new, now, expires, by_password=held.by_password)
         ends = now + timedelta(seconds=overlap_s)
         if held.expires_at is None or held.expires_at > ends:
-            Token.objects.filter(pk=held.pk).update(expires_at=ends)
+            # The clock may have been set back since its creation, and no token ends before that.
+            Token.objects.filter(pk=held.pk).update(expires_at=ends, created_at=min(held.created_at, now))
             changes.note(held, "token replaced", {"expires_at": (held.expires_at, ends)})
     return issued
 

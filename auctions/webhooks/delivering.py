@@ -40,6 +40,8 @@ MOST_DUE: Final = 1_000
 """Messages among which the next ones are chosen, those that are due for the longest time."""
 HELD: Final = timedelta(seconds=90)
 """Time for which a worker may send for a webhook; one attempt takes less, with a slow look-up of the host's name."""
+CLOCKS_APART: Final = timedelta(minutes=2)
+"""Time by which clocks of workers may differ; a time that lies further ahead is of a clock that was set back since."""
 GONE: Final = 410
 """Answer of a receiver that wants nothing more."""
 
@@ -100,10 +102,10 @@ def claim(most: int) -> list[Delivery]:
     found: list[Delivery] = []
     held = Webhook.objects.filter(busy_until__gte=now).values_list("owner", flat=True)
     sending = Counter(held)
-    free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), is_on=True, owner__is_active=True)
+    free = Webhook.objects.filter(_is_free(now), is_on=True, owner__is_active=True)
     waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING, webhook__in=free).order_by()
     first = waiting.values("webhook").annotate(first=Min("pk")).values("first")
-    due = Delivery.objects.filter(pk__in=first, next_at__lte=now).order_by("next_at", "pk")
+    due = Delivery.objects.filter(_is_due(now), pk__in=first).order_by("next_at", "pk")
     rows = list(due.values_list("pk", "webhook_id", "webhook__owner")[:MOST_DUE])
     while rows and len(found) < most:
         key, webhook, owner = rows.pop(min(range(len(rows)), key=lambda i: sending[rows[i][2]]))
@@ -114,16 +116,25 @@ def claim(most: int) -> list[Delivery]:
     return found
 
 
+def _is_free(now: datetime) -> Q:
+    return Q(busy_until=None) | Q(busy_until__lt=now) | Q(busy_until__gt=now + HELD + CLOCKS_APART)
+
+
+def _is_due(now: datetime) -> Q:
+    """Return the condition for messages that wait for no later attempt, whatever the clock was when they came."""
+    return Q(attempts=0) | Q(next_at__lte=now) | Q(tried_at__gt=now + CLOCKS_APART)
+
+
 def _held(key: int, webhook_id: int, now: datetime) -> Delivery | None:
     """Hold a webhook and return its message; None if another worker holds it, or if nobody may read the message.
 
     Since the message was read as due, another worker may have tried it, or the owner has switched the webhook off.
     """
-    free = Webhook.objects.filter(Q(busy_until=None) | Q(busy_until__lt=now), pk=webhook_id, is_on=True)
+    free = Webhook.objects.filter(_is_free(now), pk=webhook_id, is_on=True)
     if not free.update(busy_until=now + HELD):
         return None
     related = ("webhook__owner", "bid", "market__cluster")
-    due = Delivery.objects.filter(pk=key, status=DeliveryStatus.WAITING, next_at__lte=now)
+    due = Delivery.objects.filter(_is_due(now), pk=key, status=DeliveryStatus.WAITING)
     delivery = due.select_related(*related).first()
     if delivery is not None and _may_be_sent(delivery):
         return delivery

@@ -239,6 +239,19 @@ def test_a_replaced_token_is_accepted_as_long_as_was_asked_for(alice: User, late
     assert with_token(made["token"]).get(f"{BASE}/clusters").status_code == 401
 
 
+@pytest.mark.parametrize("days", [None, 10])
+def test_a_token_is_replaced_though_the_clock_was_set_back(alice: User, later: Any, days: int | None) -> None:
+    later(days=1)
+    old = issue(alice, NewToken("script", expires_in_days=days))
+    later(days=0)
+    client = with_token(old.text)
+    answer = client.post(f"{BASE}/tokens/{old.token.pk}/rotate", {"overlap_s": 60}, format="json")
+    assert answer.status_code == 201
+    later(seconds=61)
+    assert client.get(f"{BASE}/clusters").status_code == 401
+    assert with_token(answer.json()["token"]).get(f"{BASE}/clusters").status_code == 200
+
+
 def test_an_expired_token_is_not_replaced(alice: User, client: APIClient, later: Any) -> None:
     old = issue(alice, NewToken("old", expires_in_days=1))
     later(days=2)

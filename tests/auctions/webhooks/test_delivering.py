@@ -92,6 +92,31 @@ def test_a_failed_message_is_tried_again_later_and_later_ones_wait(
     assert Webhook.objects.get().failing_since is None
 
 
+def test_messages_do_not_wait_for_a_clock_that_was_set_back(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    there.status = 500
+    later(86_400)
+    for _ in range(2):
+        submit(market, alice)
+    assert deliver() == 1
+    there.status = 200
+    later(-86_400)
+    assert deliver() == 2
+    assert set(Delivery.objects.values_list("status", flat=True)) == {DeliveryStatus.DELIVERED}
+
+
+def test_a_webhook_is_not_held_for_a_clock_that_was_set_back(
+    market: Market, alice: User, made: Made, there: Receiver, later: Any
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    later(86_400)
+    assert len(claim(1)) == 1  # by a worker that dies
+    later(-86_400)
+    assert deliver() == 1
+
+
 def test_a_message_is_given_up_after_the_last_attempt_and_the_next_one_is_sent(
     market: Market, alice: User, made: Made, there: Receiver, later: Any
 ) -> None:
