@@ -279,7 +279,9 @@ class Replaying:
             book, ended=ended, failing=recorded.get("failed", ()), credits=standing.credits_of(recorded)
         )
         self._admitted |= {one.sequence for one in turn.tries if one.made is not None}
-        return self._step(event, moves, standing=list(turn.payload().values()))
+        # The rule is the recorded one; older records state fewer of its parameters.
+        made = [{**stated, "rule": recorded.get("rule")} for stated in turn.payload().values()]
+        return self._step(event, moves, standing=made)
 
     def state_rule(self, recorded: Json) -> None:
         """Note the rule of standing bids if an event, or its turn, states one."""

@@ -91,6 +91,24 @@ def test_the_longer_a_bid_stands_the_less_often_it_is_tried(
     assert list(CHECKS["standing bids had their turns"](EventPass(market)))
 
 
+def test_a_turn_is_replayed_whose_rule_was_recorded_before_it_had_all_its_parameters(
+    market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as changed:
+        changed.setattr(standing, "rule_for", lambda _policy: replace(RULE, each=RULE.most, per_age=0))
+        filled(market, alice)
+        stands(market, bob)
+        pass_to(market, 4)
+    event = Event.objects.get(payload__standing__has_key="tried")
+    for name in ("each", "per_age"):
+        del event.payload["standing"]["rule"][name]
+    event.save()
+    assert_sound(market)
+    event.payload["standing"]["tried"] = []
+    event.save()
+    assert list(CHECKS["replay gives every receipt byte for byte"](EventPass(market)))
+
+
 def test_an_event_states_the_rule_of_turns_only_if_it_is_not_the_one_stated_last(
     market: Market, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
