@@ -145,4 +145,4 @@ def test_a_training_that_ends_says_how_far_it_came_by_what_was_reported_over_htt
     Training.objects.update(step=6)
     Execution.objects.update(is_on=False)
     world.go(500, executor=executor)
-    assert Training.objects.get().reason == "67% done: step 6 of 9."
+    assert Training.objects.get().reason == "66% done: step 6 of 9."
