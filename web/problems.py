@@ -6,8 +6,8 @@ import sys
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import DisallowedHost, RequestDataTooBig, SuspiciousOperation
-from django.db import DatabaseError, InterfaceError
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
+from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
 from django.views.decorators.csrf import csrf_exempt
@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from cluster import clock
-from cluster.database.busy import is_busy, is_full, is_of_other_schema
+from cluster.database.busy import is_busy, is_full, is_of_other_schema, is_overtaken
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField, PolicyMissing, UnknownPolicy
@@ -106,7 +106,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def handler500(request: HttpRequest) -> HttpResponseBase:
     """A problem document below /api/, a page elsewhere; it says nothing of the cause. 503 if the database cannot answer
-    now.
+    now, 409 if another request was faster.
     """
     error = sys.exc_info()[1]
     if isinstance(error, ServiceError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -115,6 +115,8 @@ def handler500(request: HttpRequest) -> HttpResponseBase:
         return busy(request, words_of_missing(error))
     if error is not None and (words := _retry_words(error)):
         return busy(request, words)
+    if error is not None and is_overtaken(error):  # Django logs it with its traceback
+        return _explained(request, status.HTTP_409_CONFLICT, _overtaken_words())
     return _plain(500, "The server failed; this is logged.") if _is_api(request) else server_error(request)
 
 
@@ -161,6 +163,14 @@ def _retry_words(error: BaseException) -> str:
     return f"{cause}; nothing was stored. Send the request again a little later."
 
 
+def _overtaken_words() -> str:
+    """The answer to a request that another one was faster than."""
+    cause = "Another request has meanwhile stored or deleted rows that this one needs"
+    if has_stored():
+        return f"{cause}, and part of this request is stored already: look before you send it again."
+    return f"{cause}; nothing was stored. Look at what is there now before you send it again."
+
+
 def _refusal(request: HttpRequest, code: int, detail: str, *, wait_s: int) -> HttpResponse:
     response = _explained(request, code, detail)
     response.headers["Retry-After"] = str(wait_s)
@@ -193,6 +203,10 @@ def _translated(error: Exception) -> Exception:
             return Unavailable(words_of_missing(error))
         case DatabaseError() | InterfaceError() if words := _retry_words(error):
             return Unavailable(words)
+        case IntegrityError() | ObjectDoesNotExist() if is_overtaken(error):
+            # The cause is logged: a check that is missing would have the same answer.
+            log.warning("Another request was faster", exc_info=error)
+            return Conflict(_overtaken_words())
         case RequestDataTooBig():
             return BodyTooLarge()
         case SuspiciousOperation():

@@ -1,5 +1,5 @@
 """Errors of a database that is busy, full, read-only or out of reach, or at the schema of another version: the same
-request may succeed a little later.
+request may succeed a little later. And errors of a request that another request was faster than.
 """
 
 import logging
@@ -9,7 +9,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from django.apps import apps
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.contrib.auth import get_user_model
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 
 SQLITE_CODES: Final = frozenset(
     {
@@ -33,6 +34,11 @@ POSTGRES_ABSENT: Final = frozenset({"42P01", "42703"})
 """A table or a column that does not exist."""
 _SQLITE_ABSENT: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
 """SQLite has one code for all wrong statements."""
+_POSTGRES_OVERTAKEN: Final = frozenset({"23503", "23505"})
+"""A row that is referred to does not exist, or is deleted while another one refers to it; a value that exists once."""
+_SQLITE_OVERTAKEN: Final = frozenset(
+    {sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
+)
 _POSTGRES_DISK_FULL: Final = "53100"
 _POSTGRES_NOT_NULL: Final = "23502"
 _SQLITE_NOT_NULL: Final = re.compile(r"NOT NULL constraint failed: (\w+)\.(\w+)$")
@@ -58,6 +64,20 @@ def is_full(error: BaseException) -> bool:
         return False
     is_of_postgres = getattr(error.__cause__, "pgcode", None) == _POSTGRES_DISK_FULL
     return is_of_postgres or _code_of_sqlite(error) == sqlite3.SQLITE_FULL
+
+
+def is_overtaken(error: BaseException) -> bool:
+    """Return whether a request fails since another one was faster, after this one had checked what it stores.
+
+    The other one has deleted a row to which this one refers, has stored one that refers to what this one deletes, or
+    has stored a value that may exist once. An account is locked before a row of it is stored, and may be gone by then.
+    """
+    if isinstance(error, get_user_model().DoesNotExist):
+        return True
+    if not isinstance(error, IntegrityError):
+        return False
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return code in _SQLITE_OVERTAKEN or getattr(error.__cause__, "pgcode", None) in _POSTGRES_OVERTAKEN
 
 
 def is_damaged(error: BaseException) -> bool:
