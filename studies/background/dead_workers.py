@@ -5,6 +5,9 @@ Nothing watches the processes of workers. A worker writes heartbeats to the row 
 those of dead workers. Beat sends these tasks every five seconds. Each attempt has a number, so a worker that was only
 slow finds that the row is no longer its own. If the worker of attempt `MOST_ATTEMPTS` dies, the row fails.
 
+If the clock was ahead and is set back, a heartbeat that was written before lies in the future. `claim_next` sets it to
+the present time: a worker that is alive writes the next one, and one that died counts as dead after `STALE_S` seconds.
+
 Bids of a market need no heartbeat: `sweep` in `auctions/tasks.py` decides them. Processes of admitted jobs are not
 meant here: see `execution/dead_processes.py`.
 """
@@ -28,6 +31,11 @@ def worker_dead(moment: datetime) -> Q:
 def worker_alive(moment: datetime) -> Q:
     """Return the condition for running rows whose worker is alive."""
     return Q(state=JobState.RUNNING, heartbeat_at__gte=_oldest_heartbeat(moment))
+
+
+def beats_ahead(moment: datetime) -> Q:
+    """Return the condition for running rows whose heartbeat is in the future, by more than clocks of hosts differ."""
+    return Q(state=JobState.RUNNING, heartbeat_at__gt=moment + timedelta(seconds=STALE_S))
 
 
 def _oldest_heartbeat(moment: datetime) -> datetime:

@@ -25,7 +25,7 @@ from auctions.domain.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
 from scheduling.model.types import Json
-from studies.background.dead_workers import worker_alive, worker_dead
+from studies.background.dead_workers import beats_ahead, worker_alive, worker_dead
 from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
 MOST_ATTEMPTS: Final = 3
@@ -104,6 +104,7 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
 
     Returns None if there is no such row, or the largest allowed number is being computed.
     """
+    _set_back_heartbeats(table)
     if not anything_to_do(table):  # reading first takes no lock
         return None
     with transaction.atomic():
@@ -119,6 +120,14 @@ def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
             if attempt is not None:
                 return attempt
     return None
+
+
+def _set_back_heartbeats(table: JobTable[Row]) -> None:
+    """Set heartbeats from before the clock was set back to the present time: a dead worker would count as alive."""
+    moment = now()
+    ahead = table.rows.filter(beats_ahead(moment))
+    if ahead.exists():  # reading first takes no lock
+        ahead.update(heartbeat_at=moment)
 
 
 def _one_after_the_other(table: JobTable[Row]) -> None:

@@ -139,6 +139,30 @@ def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
     assert states.claim_next(PLANS) is None
 
 
+def test_a_worker_that_died_before_the_clock_was_set_back_counts_as_dead_in_time(
+    db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(PLANS, make_user("alice"), 1)
+    begun = timezone.now()
+    monkeypatch.setattr(states, "now", lambda: begun + timedelta(hours=1))
+    assert owner_of(states.claim_next(PLANS)) == "alice"
+    monkeypatch.setattr(states, "now", lambda: begun)
+    assert states.claim_next(PLANS) is None  # it may be alive
+    monkeypatch.setattr(states, "now", lambda: begun + timedelta(seconds=dead_workers.STALE_S + 1))
+    assert owner_of(states.claim_next(PLANS)) == "alice"
+
+
+def test_a_heartbeat_of_a_host_whose_clock_is_a_little_ahead_stays(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(PLANS, make_user("alice"), 1)
+    begun = timezone.now()
+    beat = begun + timedelta(seconds=dead_workers.STALE_S - 1)
+    monkeypatch.setattr(states, "now", lambda: beat)
+    assert owner_of(states.claim_next(PLANS)) == "alice"
+    monkeypatch.setattr(states, "now", lambda: begun)
+    assert states.claim_next(PLANS) is None
+    assert Plan.objects.get().heartbeat_at == beat
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_teams_take_turns_and_within_a_team_its_members(market: Market, kind: JobTable[Any]) -> None:
     alice, bob, carol = (make_operator(name) for name in ("alice", "bob", "carol"))
