@@ -150,12 +150,13 @@ def groups_of_open_markets() -> tuple[Group, ...]:
     return tuple(needed)
 
 
-def prepare(market_id: int) -> bool:
+def prepare(market_id: int, *, before_compiling: Callable[[], object] = lambda: None) -> bool:
     """Return whether a worker may process this market now.
 
     In a server it is False while other processes compile the kernels. Any other process loads them first, and compiles
     those that are not on disk; it is False while another worker compiles. So one worker compiles, and the others go on
-    with other markets. Call it outside transactions, which must not wait for a compiler.
+    with other markets. `before_compiling` is called before this process compiles, so that it keeps no market from them.
+    Call it outside transactions, which must not wait for a compiler.
     """
     groups = _needed_by(market_id)
     if _current is not None:
@@ -165,6 +166,7 @@ def prepare(market_id: int) -> bool:
         return True
     with compiling.turn(WORKERS, wait=False) as is_mine:
         if is_mine:
+            before_compiling()
             compile_here(groups)
     return is_mine
 

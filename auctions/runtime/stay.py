@@ -3,8 +3,8 @@
 To begin and end a task takes longer than a decision. So a worker decides what waits in batches, and then looks for
 further bids every few milliseconds until none came for a while. It claims the market meanwhile. It gives a batch to
 each of its markets in turn, and takes over markets whose bids nobody decides. If it has several markets and falls
-behind, it leaves one to the others. Every two seconds it does what a sweep does for slots, since it runs no sweep while
-it stays.
+behind, it leaves one to the others; before it compiles kernels, it leaves all of them. Every two seconds it does what a
+sweep does for slots, since it runs no sweep while it stays.
 
 A stay ends after half an hour, or when the worker is to stop. Then, and after an error, other workers are woken for
 the markets to which bids still come. No bid is forgotten between: rows are read again after a market is released, so a
@@ -169,13 +169,21 @@ class _Stay:
                 continue
             self._passed_by[market_id] = now if settings.EMBEDDED else now + TAKEN_S - patience_s
             with errors_logged(f"deciding bids of market {market_id}"):
-                if warming.prepare(market_id) and claims.take(market_id):
+                if self._prepare(market_id) and claims.take(market_id):
                     self._busy[market_id] = now
                     self._left.discard(market_id)
                     slots.pass_slots(market_id)
 
+    def _prepare(self, market_id: int) -> bool:
+        """Return whether a market may be processed; others take over those of this worker before it compiles for it."""
+        return warming.prepare(market_id, before_compiling=self._leave_all_to_others)
+
+    def _leave_all_to_others(self) -> None:
+        for market_id in [*self._busy]:
+            self._leave_to_others(market_id, monotonic())
+
     def _leave_to_others(self, market_id: int, now: float) -> None:
-        """Release a market that has more bids than a batch, and wake another worker for it."""
+        """Release a market, and wake another worker for it."""
         del self._busy[market_id]
         claims.release(market_id)
         self._leaves_at, self._passed_by[market_id] = now + LEAVES_EVERY_S, now
@@ -192,7 +200,7 @@ class _Stay:
                     slots.pass_slots(market_id)
                     continue
                 with claims.claim(market_id) as is_held:
-                    if is_held and warming.prepare(market_id):
+                    if is_held and self._prepare(market_id):
                         slots.pass_slots(market_id)
 
     def _leave_quiet(self) -> None:

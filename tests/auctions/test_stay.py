@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from django.contrib.auth.models import User
 from auctions import tasks
 from auctions.domain import waking
 from auctions.engine import claims, decision_queue
+from auctions.kernels import compiling, warming
 from auctions.models import Bid, BidState, DecisionRecord, Market
 from auctions.runtime import stay
+from scheduling import kernels
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
 
@@ -151,6 +154,40 @@ def test_a_worker_that_falls_behind_leaves_one_of_its_markets_to_others(
     assert decided == 2 + 5
     assert waiting() == 3
     claims.release(market.pk)
+
+
+@pytest.mark.parametrize("bids", [0, 1])
+def test_a_worker_that_compiles_for_a_market_has_left_its_other_markets_to_others(
+    bids: int,
+    market: Market,
+    alice: User,
+    clock: Clock,
+    woken: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """It compiles for a market that has bids, or whose slots are to pass."""
+    other = make_market(make_cluster("other"))
+    set_time(other, 250.0)
+    free: list[bool] = []
+
+    def compile_here(groups: tuple[kernels.Group, ...]) -> None:
+        if groups and not free:
+            free.append(claims.take(market.pk))
+            claims.release(market.pk)
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(warming, "_needed_by", lambda pk: (kernels.QUEUES,) if pk == other.pk else ())
+    monkeypatch.setattr(kernels, "is_warm", lambda group: bool(free))
+    monkeypatch.setattr(compiling, "is_kept", lambda part: False)
+    monkeypatch.setattr(warming, "compile_here", compile_here)
+    submit(market, alice)
+    clock.due += [(1000.0 + 0.4 * i, lambda: submit(market, alice)) for i in range(1, 6)]
+    clock.due += [(1001.0, lambda: submit(other, alice))] * bids
+    clock.due.sort(key=lambda one: one[0])
+    tasks.decide_market(market.pk)
+    assert free == [True]
+    assert woken[0] == market.pk
 
 
 def test_a_sweep_decides_a_batch_of_each_market_and_leaves_the_rest_to_others(
