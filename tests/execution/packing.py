@@ -45,3 +45,12 @@ def headers_of(*entries: tarfile.TarInfo, follows: bytes = b"") -> bytes:
     """A tar.gz with headers as they are, also wrong ones, and bytes behind each of them."""
     blocks = (one.tobuf(tarfile.GNU_FORMAT) + follows + bytes(-len(follows) % 512) for one in entries)
     return gzip.compress(b"".join(blocks) + bytes(1024))
+
+
+def sparse_of(numbers: bytes, **headers: str) -> bytes:
+    """A tar.gz with a sparse file in the format of POSIX, which extended headers describe."""
+    data, file = io.BytesIO(), tarfile.TarInfo("a")
+    file.size, file.pax_headers = len(numbers), {f"GNU.sparse.{name}": value for name, value in headers.items()}
+    with tarfile.open(fileobj=data, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(file, io.BytesIO(numbers))
+    return data.getvalue()

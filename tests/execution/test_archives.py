@@ -17,7 +17,7 @@ from execution.models import Program
 from execution.places import archive_file, unpacked
 from tests.auctions.worlds import SLOT_S
 from tests.draws import fresh_seed, rounds
-from tests.execution.packing import JOB, entry, headers_of, tar_of, zip_of
+from tests.execution.packing import JOB, entry, headers_of, sparse_of, tar_of, zip_of
 from tests.execution.worlds import World, make_world
 
 PACKERS = {"tar.gz": tar_of, "zip": zip_of}
@@ -102,6 +102,11 @@ BAD = {
         "and 5,000 of all, got more",
     ),
     "a sparse file": (headers_of(entry("a", tarfile.GNUTYPE_SPARSE)), "got a sparse file: 'a'"),
+    "a sparse file with its map in a header": (sparse_of(b"1", size="9", map="0,1"), "got a sparse file: 'a'"),
+    "a sparse file with its map in the content": (
+        sparse_of(b"2\n" + b"0\n" * 2_000, major="1", minor="0"),
+        "got a sparse file: 'a'",
+    ),
     "a file as a directory": (tar_of({"a": b"1", "a/b": b"2"}), "can be unpacked"),
 }
 
