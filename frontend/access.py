@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -55,7 +55,9 @@ def typed_form_view(view: View) -> View:
 
 def action_view(view: View) -> View:
     """Let signed-in users send a request that changes something."""
-    return _sent_with_session(require_POST(view))
+    answer = _sent_with_session(require_POST(view))
+    answer.only_posts = True  # type: ignore[attr-defined]  # wrappers of the view have it, too
+    return answer
 
 
 def _sent_with_session(view: View) -> View:
@@ -75,11 +77,21 @@ def _sent_with_session(view: View) -> View:
 
 
 def _page_before(request: HttpRequest) -> str:
-    """Return the path of the page of this host from which a browser sends the request; the first page if unknown."""
+    """Return the path of the page of this host from which a browser sends the request; the first page if unknown.
+
+    It is also the first page if that page was the answer to a POST, as a token's new text or a form with errors, and
+    its address answers no GET.
+    """
     page = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
         return reverse("markets")
     parts = urlsplit(page)
+    try:
+        shows = not hasattr(resolve(parts.path).func, "only_posts")
+    except Resolver404:
+        shows = False
+    if not shows:
+        return reverse("markets")
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 

@@ -224,6 +224,9 @@ def test_a_form_sent_without_a_session_is_shown_again_after_the_login(market: Ma
         (f"http://testserver{HOME}bids/?state=planned", f"{HOME}bids/%3Fstate%3Dplanned"),
         ("http://elsewhere.example/plans/", "/"),
         ("//elsewhere.example/plans/", "/"),
+        ("http://testserver/account/tokens/1/rotate/", "/"),
+        ("http://testserver/account/webhooks/1/rotate/", "/"),
+        ("http://testserver/no-such-page", "/"),
         ("", "/"),
     ],
 )
