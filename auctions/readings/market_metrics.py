@@ -1,8 +1,9 @@
 """Metrics of markets in the format of Prometheus, from rows: every web process gives the same numbers.
 
 Counts and histograms of decisions are sums over the receipts. A process reads each receipt once, and then those that
-were written since. A bid that stood counts once it stands no longer, with the times of its first decision: while it
-stands, it waits for no worker. Labels name markets and policies, never a bidder or a bid.
+were written since. A bid that stood counts once it stands no longer, with the times of its first decision, for the
+policy that made that one: while it stands, it waits for no worker. Labels name markets and policies, never a bidder or
+a bid.
 """
 
 import logging
@@ -91,15 +92,16 @@ class _Decisions:
         rows = rows.annotate(
             decided=Coalesce("bid__first_decision__decided_at", "decided_at"),
             needed_ms=Coalesce("bid__first_decision__latency_ms", "latency_ms"),
+            first_policy=Coalesce("bid__first_decision__policy__name", "policy__name"),
         )
-        columns = ("pk", "policy__name", "bid__value", "needed_ms", "decided", "bid__submitted_at")
+        columns = ("pk", "policy__name", "first_policy", "bid__value", "needed_ms", "decided", "bid__submitted_at")
         while page := list(rows.filter(pk__gt=self.last).values_list(*columns)[:PAGE]):
-            for key, policy, value, needed_ms, decided, submitted_at in page:
+            for key, policy, first, value, needed_ms, decided, submitted_at in page:
                 outcome = policy, "rejected" if value is None else "admitted"
                 self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
                 wait_s = max(0.0, (decided - submitted_at).total_seconds())
-                self.waits.setdefault(policy, _Histogram()).add(wait_s)
-                self.policies.setdefault(policy, _Histogram()).add(needed_ms / 1000)
+                self.waits.setdefault(first, _Histogram()).add(wait_s)
+                self.policies.setdefault(first, _Histogram()).add(needed_ms / 1000)
                 self.last = key
 
 

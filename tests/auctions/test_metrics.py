@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accounts.tokens import NewToken, issue
 from auctions.engine import decision_queue
+from auctions.engine.policies import change_policy
 from auctions.models import Bid, BidState, DecisionRecord, FirstDecision, Market
 from auctions.readings import market_metrics, market_readings
 from auctions.runtime import health, signs
@@ -97,6 +98,22 @@ def test_a_bid_that_stood_counts_with_the_time_of_its_first_decision(alice: User
     ]
     assert sum(counted) == DecisionRecord.objects.filter(bid__value=None).count() > 0
     assert after["shadowprice_decision_seconds_count", of(market, policy="dps")] > taken
+
+
+def test_the_time_of_a_first_decision_counts_for_the_policy_that_made_it(alice: User, bob: User, scrape: Any) -> None:
+    market = standing_market()
+    filled(market, alice)
+    bid = stands(market, bob, standing_until_s=4 * SLOT_S)
+    before = scrape()["shadowprice_policy_seconds_count", of(market, policy="dps")]
+    change_policy(market, name="completions", parameters={}, by=None)
+    pass_to(market, 5)
+    bid.refresh_from_db()
+    assert (bid.decision.policy.name, bid.first_decision.policy.name) == ("completions", "dps")
+    after = scrape()
+    for name in ("decision", "policy"):
+        assert after[f"shadowprice_{name}_seconds_count", of(market, policy="dps")] == before + 1
+        assert after[f"shadowprice_{name}_seconds_count", of(market, policy="completions")] == 0
+    assert after["shadowprice_decisions_total", of(market, policy="completions", outcome="rejected")] == 1
 
 
 def test_a_second_scrape_reads_only_what_is_new_and_another_process_says_the_same(
