@@ -17,6 +17,7 @@ from cluster.models import Server
 from frontend.access import action_view, operated_market, page_view, timeline_of, viewer_of
 from frontend.figures.base import Table
 from frontend.forms.base import LineField
+from frontend.presenters.listing import listing
 from frontend.views.responses import csv_response, say_done
 from scheduling.model.errors import InvalidField, in_words
 from web.errors import ServiceError
@@ -52,10 +53,20 @@ class FailForm(forms.Form):
 
 @page_view
 def server_list(request: HttpRequest, name: str) -> HttpResponse:
-    """List all servers of the market."""
+    """List the servers of the market, in the order of prices; the filters are in the address."""
     market = operated_market(request, name)
-    rows = [(one, STATES[one.state]) for one in holdings.servers(market)]
-    context = {"market": market, "line": timeline_of(market), "rows": rows}
+    state, part = request.GET.get("state", ""), request.GET.get("name", "").strip()
+    found = [
+        (one, STATES[one.state])
+        for one in holdings.servers(market)
+        if (state not in STATES or one.state == state) and part.casefold() in one.name.casefold()
+    ]
+    context = {
+        **listing(request, found, {"state": state, "name": part}),
+        "market": market,
+        "line": timeline_of(market),
+        "states": STATES.items(),
+    }
     return render(request, "frontend/servers.html", context)
 
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from auctions.engine import decision_queue
 from auctions.models import Bid, BidState, Commitment, Market, Outage
-from tests.auctions.worlds import make_operator, set_time, submit
+from tests.auctions.worlds import add_server, make_operator, set_time, submit
 
 
 @pytest.fixture
@@ -53,6 +53,36 @@ def test_a_server_is_drained_lost_and_returned_from_its_page(operator: Client, b
     assert f"{busy} (out of service)" in chart
     operator.post(f"{page}restore/", {"reason": ""})
     assert not Outage.objects.filter(ended_version=None).exists()
+
+
+def _listed(operator: Client, query: str) -> list[str]:
+    """The names of the servers that the list shows at this query."""
+    page = operator.get(f"{reverse('servers', args=['lab'])}?{query}").text
+    return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', page)
+
+
+def test_many_servers_are_listed_in_pages_that_keep_the_filters(operator: Client, market: Market) -> None:
+    rack = [f"Rack-{i:02}" for i in range(60)]
+    for name in rack:
+        add_server(market.cluster, name, units=1)
+    assert _listed(operator, "") == ["edge-0", "edge-1", "cloud", *rack[:22]]
+    assert _listed(operator, "page=3") == rack[47:]
+    assert _listed(operator, "name=rack&page=3") == rack[50:]
+    page = operator.get(f"{reverse('servers', args=['lab'])}?state=in_service&name=rack&page=2").text
+    assert "Page 2 of 3 · 60 servers" in page
+    assert '<a rel="next" href="?state=in_service&amp;name=rack&amp;page=3">Next</a>' in page
+
+
+def test_servers_are_listed_by_state(operator: Client, market: Market) -> None:
+    operator.post(reverse("server_drain", args=["lab", "edge-1"]), {"from_slot": "5"})
+    operator.post(reverse("server_lost", args=["lab", "cloud"]))
+    assert _listed(operator, "state=in_service") == ["edge-0"]
+    assert _listed(operator, "state=draining&name=EDGE") == ["edge-1"]
+    assert _listed(operator, "state=lost") == ["cloud"]
+    assert _listed(operator, "state=none") == ["edge-0", "edge-1", "cloud"]
+    empty = operator.get(f"{reverse('servers', args=['lab'])}?state=lost&name=edge").text
+    assert "No server matches these filters." in empty
+    assert "<table" not in empty
 
 
 @pytest.mark.parametrize(
