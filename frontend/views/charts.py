@@ -269,6 +269,12 @@ PUBLISHED: Final[Mapping[str, Chart]] = {
 """The charts of published figures, which have no bound."""
 
 
+def charts_of(policy: type[Policy]) -> list[str]:
+    """Return the names of the charts of a market that decides by this policy, in the order of its overview."""
+    # Where bids compete, nothing has a posted price.
+    return [name for name in SECTIONS[policy.objective] if name != "prices" or not policy.competes]
+
+
 def sections_of(
     policy: type[Policy], servers: Sequence[str], query: QueryDict, *, published: bool = False
 ) -> list[Section]:
@@ -277,8 +283,7 @@ def sections_of(
     if published and policy.competes:
         sealed = replace(charts["welfare"], title="Welfare", spoken="Cumulative welfare as published")
         charts = {**charts, "welfare": sealed}
-    # Where bids compete, nothing has a posted price.
-    names = [name for name in SECTIONS[policy.objective] if name != "prices" or not policy.competes]
+    names = charts_of(policy)
     choices = {name: charts[name].choices(servers) for name in names}
     chosen = {name: query.get(name, "") for name in names if choices[name]}
     return [

@@ -5,13 +5,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from accounts.rights import visible_clusters
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.kernels import warming
 from auctions.models import Market
 from auctions.readings import market_readings, publications
 from cluster.models import Server
 from frontend.access import market_named, market_view, page_view, timeline_of, viewer_of
 from frontend.presenters.tiles import tiles_of
-from frontend.views.charts import CHARTS, Shown, sections_of
+from frontend.views.charts import CHARTS, Shown, charts_of, sections_of
 from frontend.views.responses import csv_response, figure_response, unless_known
 from scheduling.model.errors import PolicyMissing
 from scheduling.registry import POLICIES
@@ -82,6 +83,7 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
                 "now": now_words(market, reading),
                 "published": published_words(market, reading),
                 "version": reading.version,
+                "policy": reading.policy_number,
             }
         )
 
@@ -107,7 +109,8 @@ def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
 
 
 def _shown(request: HttpRequest, market: Market, name: str) -> Shown:
-    if name not in CHARTS:
+    # Figures of another policy would stand under words that are not theirs, as prices under "jobs delayed".
+    if name not in charts_of(policy_in_force(market.cluster)):
         raise Http404
     return CHARTS[name].read(market, viewer_of(request), request.GET.get(name, ""))
 

@@ -26,6 +26,7 @@ from django.db.utils import load_backend
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import open_market
@@ -40,6 +41,7 @@ from cluster.database import limits
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from cluster.read_transaction import read_transaction
+from frontend.views.charts import charts_of
 from scheduling.model.types import Json
 from tests import processes
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time
@@ -237,7 +239,8 @@ class World:
         """What is read, by name."""
         market, client, bid = self.market, Client(), Bid.objects.order_by("sequence")[0]
         client.force_login(self.alice)
-        of_pages = ["/tiles.json", "/figures/schedule.json", "/figures/prices.json", "/figures/flow.csv"]
+        charts = charts_of(policy_in_force(market.cluster))
+        of_pages = ["/tiles.json", "/figures/schedule.json", *(f"/figures/{chart}.csv" for chart in charts)]
         api = f"/api/v1/clusters/{market.cluster.name}"
         addresses = [f"/markets/{market.cluster.name}{page}" for page in of_pages]
         addresses += [f"{api}{part}" for part in ("/summary", "/utilisation", "/bids/1/schedule")]

@@ -106,6 +106,22 @@ def test_a_page_polls_under_wsgi(opened: Browser, env: dict[str, str], without_s
     window.wait(lambda: window.text("[data-tile=admitted] .muted") != before)
 
 
+def test_an_open_overview_loads_itself_again_with_the_charts_of_another_policy(
+    opened: Browser, env: dict[str, str], without_streams: str
+) -> None:
+    window = visited(opened, without_streams)
+    window.open("/markets/demo/")
+    prices = "!!document.querySelector('#h-prices')"
+    # Its key figures are the same as those of the demo.
+    for change, has_prices in [("'competition', {}", False), ("first.name, first.parameters", True)]:
+        window.wait_drawn()
+        assert window.js(prices) is not has_prices
+        libraries().run([sys.executable, "-c", CHOOSE.replace("CHANGE", change)], env=env, seconds=120)
+        window.wait(lambda expected=has_prices: window.js(prices) is expected)
+    window.wait_drawn()
+    window.wait(lambda: window.text("#live") == "live, asking every 2 s")
+
+
 def _outdate(window: Browser) -> None:
     """Let the receipt of the page that is open be an earlier one, which the page finds out by a refresh."""
     window.driver.execute_script(
@@ -192,6 +208,16 @@ from tests.execution.rows import make_training
 fill_markets(3)
 make_training(Bid.objects.get(market__cluster__name="demo", sequence=1))
 Cluster.objects.filter(name="demo-weighted").update(title="W" * 120)
+"""
+CHOOSE = """
+import django
+django.setup()
+from auctions.engine.policies import change_policy
+from auctions.models import Market
+market = Market.objects.get(cluster__name="demo")
+first = market.policies.get(number=1)
+name, parameters = CHANGE
+change_policy(market, name=name, parameters=parameters, by=None)
 """
 SUBMIT = """
 import django

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from django.test.utils import CaptureQueriesContext
 from auctions.domain.errors import NotReady
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
+from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
 from auctions.readings import visibility
 from auctions.readings.publications import sees_all
+from frontend.views import charts
 from tests.auctions.worlds import make_cluster, make_market, make_operator, make_user, set_time, submit
 
 HOME = "/markets/lab/"
@@ -185,6 +188,27 @@ def test_the_heat_map_follows_the_choice_in_the_address(market: Market, as_alice
     rows = as_alice.get(f"{HOME}figures/prices.json", {"prices": query}).json()["data"][0]["y"]
     expected = {"both": 6, "server": 3, "type": 2, "server:edge-0": 2}[query]
     assert len(rows) == expected
+
+
+def test_only_charts_of_the_policy_are_there_and_open_pages_hear_of_another_policy(as_alice: Client) -> None:
+    """A heat map of prices would be sent under a header of delayed jobs."""
+    market, home = make_market(make_cluster("moving")), "/markets/moving/"
+    known: dict[tuple[str, str], str] = {}
+    for policy, there in [
+        ("dps", ["prices", "schedule", "welfare"]),
+        ("competition", ["schedule", "welfare"]),
+        ("weighted_completion", ["schedule", "flow", "prices"]),
+        ("preemptive", ["schedule", "congestion", "flow", "competitive_ratio"]),
+        ("dps", ["prices", "schedule", "welfare"]),
+    ]:
+        number = change_policy(market, name=policy, parameters={}, by=None).number
+        for chart, kind in product(charts.CHARTS, ("json", "csv")):
+            tag = known.get((chart, kind), "")
+            answer = as_alice.get(f"{home}figures/{chart}.{kind}", headers={"If-None-Match": tag})
+            assert answer.status_code == (200 if chart in there else 404), (policy, chart, kind)
+            known[chart, kind] = answer.headers.get("ETag", tag)
+        assert f'data-policy="{number}"' in as_alice.get(home).text
+        assert as_alice.get(f"{home}tiles.json").json()["policy"] == number
 
 
 def test_unknown_names_are_404(market: Market, as_alice: Client) -> None:

@@ -98,11 +98,12 @@ async function refreshTiles() {
   const answer = section && await fetchChanged(section.dataset.tiles, "json");
   if (!answer) return;
   const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  if (section.dataset.policy !== String(answer.policy)) { location.reload(); return; } // it may have other charts
   const published = document.getElementById("published");
   if (!published !== !answer.published) { location.reload(); return; } // figures of now, or published ones
   for (const tile of answer.tiles) {
     const place = section.querySelector(`[data-tile="${tile.key}"]`);
-    if (!place) { location.reload(); return; } // another policy, other figures
+    if (!place) { location.reload(); return; } // other rights, other figures
     set(place.querySelector(".figure"), tile.figure);
     set(place.querySelector(".muted"), tile.note);
   }

@@ -14,10 +14,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState, Publication
 from auctions.readings import market_readings
-from frontend.views.charts import CHARTS
+from frontend.views.charts import CHARTS, charts_of
 from tests.auctions.worlds import SLOT_S, make_operator
 from tests.draws import some
 from tests.frontend.sealed_bids.addresses import Spy, addresses
@@ -316,11 +317,12 @@ def test_the_same_readings_would_reveal_values_to_an_operator(people: dict[str, 
     assert {"/api/v1/clusters/lab/welfare", "/markets/lab/figures/welfare.csv"} <= differing
 
 
-def test_a_chart_reads_only_what_is_chosen_of_itself(people: dict[str, User], client: Client) -> None:
+@pytest.mark.parametrize("policy", ["DPS, quantile prices", "preemptive"])
+def test_a_chart_reads_only_what_is_chosen_of_itself(people: dict[str, User], client: Client, policy: str) -> None:
     """So what is chosen of one chart is read at the address of that chart alone."""
-    with world(people, *POLICIES["DPS, quantile prices"]) as found:
+    with world(people, *POLICIES[policy]) as found:
         found.bid_of("alice", 60.0)
-        for chart, suffix in product(CHARTS, ("json", "csv")):
+        for chart, suffix in product(charts_of(policy_in_force(found.market.cluster)), ("json", "csv")):
             address = f"/markets/lab/figures/{chart}.{suffix}"
             others = [f"{name}={one}" for name in CHARTS if name != chart for one in ("both", "type", "server:edge-0")]
             assert client.get(f"{address}?{'&'.join(others)}").content == client.get(address).content
