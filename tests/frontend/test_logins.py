@@ -319,3 +319,15 @@ def test_a_caller_whose_requests_wait_already_is_refused_at_once_and_others_are_
             pass
     with turns.turn("alice"):
         pass
+
+
+def test_who_is_logged_in_and_changes_a_password_too_often_is_not_asked_to_log_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("web.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "1/minute"})
+    client = Client()
+    client.force_login(User.objects.get(username="bob"))
+    assert [client.post("/account/password/", {}).status_code for _ in range(2)] == [200, 429]
+    refused = client.post("/account/password/", {}).text
+    assert "Log in" not in refused
+    assert '<a href="/">All markets</a>' in refused, "which sends everybody else to the login page"
