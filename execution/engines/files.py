@@ -96,8 +96,12 @@ class Files(Logs):
         # Servers need nothing of this project but this file, and a change of the project does not touch what runs.
         file, aside = tempfile.mkstemp(dir=root)
         os.close(file)
-        shutil.copyfile(shim.__file__, aside)
-        os.replace(aside, self.shim)
+        try:
+            shutil.copyfile(shim.__file__, aside)
+            os.replace(aside, self.shim)
+        except OSError:  # as of a full disk: the executor tries again each second, and nothing else removes the file
+            os.unlink(aside)
+            raise
         self._known: dict[str, Found] = {}
 
     def create(self, start: Start) -> bool:
@@ -107,7 +111,11 @@ class Files(Logs):
         if self._path(start.key) is not None:
             return False
         aside = tempfile.mkdtemp(prefix=".", dir=self.live)
-        shim.write_aside(os.path.join(aside, shim.START), _written(start))
+        try:
+            shim.write_aside(os.path.join(aside, shim.START), _written(start))
+        except OSError:  # as of a full disk: the launch is tried again, and nothing else removes the directory
+            shutil.rmtree(aside)
+            raise
         try:
             os.rename(aside, self.live / start.key)
         except OSError:  # another executor made it meanwhile

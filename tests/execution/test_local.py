@@ -1,9 +1,11 @@
 """What the engine `local` promises beyond what every engine does."""
 
 import builtins
+import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -145,6 +147,34 @@ def test_a_program_that_fills_the_disk_has_its_own_exit_code(tmp_path: Path, cod
             bench.assert_nothing_is_left()
     finally:
         subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_launch_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with adopted():
+        bench = Bench(make, tmp_path / "root", tmp_path)
+        with monkeypatch.context() as full:
+            full.setattr(json, "dump", full_disk)  # the file is there, and the disk does not take its content
+            with pytest.raises(OSError, match="No space left"):
+                bench.shell("one", "echo ready")
+        assert list((tmp_path / "root" / "live").iterdir()) == []
+        bench.shell("one", "echo ready")
+        bench.ready("one")
+        bench.ended("one")
+        bench.assert_nothing_is_left()
+
+
+def test_an_engine_that_cannot_be_made_on_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "copyfile", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            LocalEngine(tmp_path, SERVERS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ended", "live"]
 
 
 def test_half_an_exit_file_is_a_lost_process(tmp_path: Path) -> None:
