@@ -12,6 +12,8 @@ FAILURES: Final = frozenset({Ending.FAULT, Ending.LOST})
 """Endings that count as failures."""
 MOST_RETRIES: Final = 5
 """Failures in a row, without a checkpoint of a newer step, after which a training fails."""
+LONGEST_WAIT_S: Final = 2.0 ** (MOST_RETRIES - 2)
+"""Time until the last try, seconds."""
 
 
 class Retry(NamedTuple):
@@ -41,3 +43,17 @@ def after_failure(failures: int, *, has_newer_step: bool, now: float) -> Retry:
     """
     failures = 1 if has_newer_step else failures + 1
     return Retry(failures, now + 2.0 ** (failures - 1))
+
+
+def waits(until: float, *, now: float) -> bool:
+    """Return whether a training that is not tried again before `until` has to wait.
+
+    A wait that is longer than any was written while the clock was ahead: it is over once the clock was set back.
+
+    Examples
+    --------
+    >>> from execution.dead_processes import waits
+    >>> waits(104.0, now=100.0), waits(104.0, now=104.0), waits(3700.0, now=100.0)
+    (True, False, False)
+    """
+    return now < until <= now + LONGEST_WAIT_S

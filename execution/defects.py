@@ -36,7 +36,7 @@ class Failure:
 
     number: int
     until: float = 0.0
-    """Time before which it is not tried again, seconds since 1970."""
+    """Time before which it is not tried again, by a clock that is never set."""
 
     @property
     def is_last(self) -> bool:
@@ -60,16 +60,16 @@ class Defects:
             self._known[execution.pk, one.bid_id] = Failure(one.failures)
         self._fences[execution.pk] = fence
 
-    def waits(self, execution: Execution, bid: int, *, now: float) -> bool:
+    def waits(self, execution: Execution, bid: int, *, tick: float) -> bool:
         """Return whether a job is left alone for now."""
         known = self._known.get((execution.pk, bid))
-        return known is not None and now < known.until
+        return known is not None and tick < known.until
 
-    def note(self, fence: int, execution: Execution, bid: Bid | None, error: Exception, *, now: float) -> Failure:
+    def note(self, fence: int, execution: Execution, bid: Bid | None, error: Exception, *, tick: float) -> Failure:
         """Log a failure with the ids of what it concerns, and store it for operators."""
         key = execution.pk, None if bid is None else bid.pk
         number = 1 + self._known.get(key, Failure(0)).number
-        failure = self._known[key] = Failure(number, now + min(2.0 ** min(number - 1, 10), LONGEST_DELAY_S))
+        failure = self._known[key] = Failure(number, tick + min(2.0 ** min(number - 1, 10), LONGEST_DELAY_S))
         ids: dict[str, str | int] = {"market": execution.cluster.name}
         if bid is not None:
             ids["bid"] = bid.sequence

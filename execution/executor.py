@@ -137,7 +137,7 @@ class Executor:
         except Fenced:
             raise
         except Exception as error:  # other clusters are not affected, and the next call tries again
-            self._defects.note(self._fence, execution, None, error, now=self._now())
+            self._defects.note(self._fence, execution, None, error, tick=self._tick())
 
     def _cluster(self, execution: Execution) -> None:
         market: Market = execution.cluster.market
@@ -180,7 +180,7 @@ class Executor:
             raise strangers
 
     def _waits(self, execution: Execution, bid: int) -> bool:
-        return self._defects.waits(execution, bid, now=self._now())
+        return self._defects.waits(execution, bid, tick=self._tick())
 
     def _for_each(self, execution: Execution, works: Iterable[Work], act: Callable[[Work], None]) -> list[Work]:
         """Do something for each job, and return the jobs for which nothing was raised; the others are left alone."""
@@ -193,7 +193,7 @@ class Executor:
         except (Fenced, *UNUSABLE):
             raise
         except Exception as error:  # a job must not stop the others; it is logged and stored
-            failure = self._defects.note(self._fence, execution, bid, error, now=self._now())
+            failure = self._defects.note(self._fence, execution, bid, error, tick=self._tick())
             if failure.is_last and not isinstance(error, OUTSIDE):
                 self._give_up(execution, bid, failure, error)
             return False
@@ -207,7 +207,7 @@ class Executor:
         except (Fenced, *UNUSABLE):
             raise
         except Exception as another:  # it is noted like the first one
-            self._defects.note(self._fence, execution, bid, another, now=self._now())
+            self._defects.note(self._fence, execution, bid, another, tick=self._tick())
 
     def _observe(self, work: Work, seen: Mapping[str, Seen], time_: Timeline) -> None:
         for process in work.processes:
@@ -335,7 +335,7 @@ class Executor:
             case Launch(keys):
                 generation.training = work.training
                 processes = work.processes
-                self._launcher.launch(self._fence, execution, engine, generation, processes, keys, now=self._now())
+                self._launcher.launch(self._fence, execution, engine, generation, processes, keys, tick=self._tick())
             case Hold(until):
                 records.hold(self._fence, generation, until)
                 _each(going, lambda key: engine.hold(key, until))

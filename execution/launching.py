@@ -26,7 +26,7 @@ class Refused:
 
     problem: str
     until: float
-    """Time before which it is not tried again, seconds since 1970."""
+    """Time before which it is not tried again, by a clock that is never set."""
     delay_s: float
 
 
@@ -45,10 +45,10 @@ class Launcher:
         processes: Sequence[Process],
         keys: Collection[str],
         *,
-        now: float,
+        tick: float,
     ) -> None:
         """Start the processes of a generation with these keys; those that cannot be started now are started later."""
-        due = [process for process in processes if process.key in keys and self._is_due(process, now)]
+        due = [process for process in processes if process.key in keys and self._is_due(process, tick)]
         if due:  # operators may have changed the program, or renamed servers, since the last launch
             generation.training.program = Program.objects.get(pk=generation.training.program_id)
             servers = Server.objects.in_bulk({process.server_id for process in processes})
@@ -62,22 +62,22 @@ class Launcher:
                 _provide(execution, generation.training, generation)
                 engine.launch(start_of(execution, generation.training, generation, process, processes))
             except (EngineError, BadArchive) as error:
-                self._note(fence, process, str(error), before, now=now)
+                self._note(fence, process, str(error), before, tick=tick)
             else:
                 self._refused.pop(process.key, None)
 
-    def _is_due(self, process: Process, now: float) -> bool:
+    def _is_due(self, process: Process, tick: float) -> bool:
         before = self._refused.get(process.key)
-        return before is None or now >= before.until
+        return before is None or tick >= before.until
 
     def forget(self, processes: Iterable[Process]) -> None:
         """Forget processes whose generation has ended."""
         for process in processes:
             self._refused.pop(process.key, None)
 
-    def _note(self, fence: int, process: Process, problem: str, before: Refused | None, *, now: float) -> None:
+    def _note(self, fence: int, process: Process, problem: str, before: Refused | None, *, tick: float) -> None:
         delay_s = 1.0 if before is None else min(2 * before.delay_s, LONGEST_DELAY_S)
-        self._refused[process.key] = Refused(problem, now + delay_s, delay_s)
+        self._refused[process.key] = Refused(problem, tick + delay_s, delay_s)
         if before is None or before.problem != problem:
             log.warning("%s was not started: %s", process.key, problem)
             records.note_refusal(fence, process, problem)

@@ -12,6 +12,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from auctions.models import Commitment, Outage
 from cluster import clock
 from cluster.models import Server
+from execution.dead_processes import waits
 from execution.engines import slurm
 from execution.engines.base import EngineError
 from execution.forecasts import Forecast, late_ones
@@ -249,7 +250,8 @@ def _late_starts(execution: Execution) -> Iterator[Late]:
         since = time.wall(start)
         if training is not None:
             previous = last_end.get(training.pk)
-            since = max(since, training.wait_until, 0.0 if previous is None else previous.timestamp())
+            wait_until = training.wait_until if waits(training.wait_until, now=time.now_s) else 0.0
+            since = max(since, wait_until, 0.0 if previous is None else previous.timestamp())
         if (training is not None and training.state in OVER) or not isfinite(since):
             continue
         enough = time.wall(end) - time.now_s > execution.grace_s + LEAST_RUN_S

@@ -11,6 +11,7 @@ from django.db.models import F, Max, Min, Q
 from auctions.models import Bid
 from cluster import clock
 from cluster.models import MachineType, Server
+from execution.dead_processes import waits
 from execution.ends import percent_of
 from execution.forecasts import Forecast, forecast_of
 from execution.models import Generation, Process, Progress, Training, TrainingState
@@ -78,11 +79,11 @@ def training_of(bid: Bid, *, before: int | None = None) -> TrainingReading | Non
     if before is not None:
         rows = rows.filter(number__lt=before)
     newest = list(rows[: MOST_GENERATIONS + 1])
-    waits = training.state == TrainingState.WAITING and training.wait_until > clock.now().timestamp()
+    must_wait = training.state == TrainingState.WAITING and waits(training.wait_until, now=clock.now().timestamp())
     return TrainingReading(
         row=training,
         percent=percent_of(training),
-        next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if waits else None,
+        next_try_at=datetime.fromtimestamp(training.wait_until, UTC) if must_wait else None,
         forecast=forecast_of(bid),
         continues=training.continues,
         generations=_starts(newest)[:MOST_GENERATIONS][::-1],

@@ -8,8 +8,11 @@ Each function writes under the fence of the active executor, and before the engi
 killed leaves at most a call that has to be repeated.
 """
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from django.db import transaction
@@ -118,6 +121,21 @@ def forget_checkpoints(fence: int, generation: Generation) -> None:
         Checkpoint.objects.filter(generation=generation, deleted_at=None).update(deleted_at=clock.now())
 
 
+def _forget_removed(training: Training) -> None:
+    """Record which checkpoints a program has deleted itself, from the newest to the first one that is there.
+
+    Where their whole directory is missing a disk may be away, and they count.
+    """
+    kept = Checkpoint.objects.filter(generation__training=training, deleted_at=None)
+    gone = takewhile(_is_removed, kept.order_by("-step", "-pk").iterator())
+    kept.filter(pk__in=[one.pk for one in gone]).update(deleted_at=clock.now())
+
+
+def _is_removed(checkpoint: Checkpoint) -> bool:
+    path = Path(checkpoint.path)
+    return path.parent.is_dir() and not os.path.lexists(path)
+
+
 def note_refusal(fence: int, process: Process, problem: str) -> None:
     """Record why a process could not be started so far."""
     with fenced(fence):
@@ -175,6 +193,7 @@ def end(fence: int, training: Training, generation: Generation, *, now: float, r
         Process.objects.filter(generation=generation, state=ProcessState.SENT).update(
             state=ProcessState.LOST, reason="It was never started.", ended_at=clock.now()
         )
+        _forget_removed(training)
         if ending == Ending.FINISHED:
             _set(training, TrainingState.FINISHED, "The program finished.")
         elif ending in FAILURES:

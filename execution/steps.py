@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from execution.dead_processes import waits
 from execution.engines.base import Phase
 from execution.models import Ending, GenerationState, ProcessRole
 
@@ -188,7 +189,7 @@ def steps_of(job: Job, *, now: float, grace_s: float) -> list[Step]:
     """Return the steps of one job, if the machines that it holds are free."""
     if job.live is not None:
         return _of_live(job, job.live, now=now, grace_s=grace_s)
-    if job.over or job.wanted is None or now < job.wait_until:
+    if job.over or job.wanted is None or waits(job.wait_until, now=now):
         return []
     if job.wanted.until - now <= grace_s + LEAST_RUN_S:
         return []

@@ -24,8 +24,11 @@ from execution.models import (
     Lease,
     Process,
     ProcessState,
+    Training,
     TrainingState,
 )
+from execution.readings import training_of
+from execution.records import files_of, newest_checkpoint
 from tests.auctions.worlds import add_server
 from tests.execution.worlds import World, make_world
 
@@ -126,6 +129,74 @@ def test_a_failed_process_ends_its_generation_which_is_started_again_from_the_ne
     assert start.environment["SHADOWPRICE_GENERATION"] == "1"
     assert endings(world) == [Ending.FAULT, ""]
     assert world.training(bid).retries == 1
+
+
+def test_a_job_resumes_from_the_newest_checkpoint_that_its_program_has_not_deleted(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(110)
+    for generation, step in enumerate((30, 15)):  # the second start resumes from step 10
+        checkpoints = files_of(world.training(bid)).checkpoints(generation)
+        for made in {10, step}:
+            (checkpoints / f"step-{made}").mkdir()
+        files_of(world.training(bid)).progress(generation).write_text(f'{{"step": {step}}}\n')
+        world.go(2, every=1)
+        newest = newest_checkpoint(world.training(bid))
+        assert newest is not None
+        assert newest.step == step
+        (checkpoints / f"step-{step}").rmdir()
+        world.engine.exit(next(key for key in world.engine.alive() if "-w" in key), 7)
+        world.go(10, every=1)
+        resumed = {world.engine.processes[key].start.environment["SHADOWPRICE_RESUME"] for key in world.engine.alive()}
+        assert resumed == {str(files_of(world.training(bid)).checkpoints(0) / "step-10")}
+
+
+def test_a_checkpoint_whose_whole_directory_is_away_is_not_said_to_be_deleted(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(110)
+    checkpoints = files_of(world.training(bid)).checkpoints(0)
+    (checkpoints / "step-10").mkdir()
+    files_of(world.training(bid)).progress(0).write_text('{"step": 10}\n')
+    world.go(2, every=1)
+    checkpoints.rename(checkpoints.with_name("away"))
+    world.engine.exit(next(key for key in world.engine.alive() if "-w" in key), 7)
+    world.go(10, every=1)
+    resumed = {world.engine.processes[key].start.environment["SHADOWPRICE_RESUME"] for key in world.engine.alive()}
+    assert resumed == {str(checkpoints / "step-10")}
+
+
+def test_a_job_that_failed_while_the_clock_was_ahead_does_not_wait_once_it_was_set_back(world: World) -> None:
+    bid = world.submit(epochs=8)
+    world.go(110)
+    first = set(world.engine.alive())
+    world.engine.exit(next(key for key in first if "-w" in key), 7)
+    world.go(1.5, every=0.5)
+    assert world.training(bid).state == TrainingState.WAITING
+    Training.objects.update(wait_until=world.now + 3_600)
+    reading = training_of(bid)
+    assert reading is not None
+    assert reading.next_try_at is None
+    world.go(3, every=1)
+    assert len(world.engine.alive()) == len(first)
+    assert first.isdisjoint(world.engine.alive())
+
+
+def test_a_refused_launch_is_tried_again_in_time_though_the_clock_was_set_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(start: Start) -> None:
+        raise EngineError("expected sbatch to answer, got nothing")
+
+    world.submit(epochs=8)
+    set_back = [0.0]
+    executor = Executor("one", lambda _: world.engine, now=lambda: world.now, tick=lambda: world.now + set_back[0])
+    with monkeypatch.context() as refused:
+        refused.setattr(world.engine, "launch", refuse)
+        world.go(110, executor=executor)
+    assert world.engine.launches == []
+    world.wall[0] -= 5
+    set_back[0] += 65
+    executor.once()
+    assert world.engine.alive()
 
 
 def test_a_job_that_fails_five_times_without_a_newer_step_fails_in_the_market_with_its_last_lines(world: World) -> None:

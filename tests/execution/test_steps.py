@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from execution.dead_processes import LONGEST_WAIT_S
 from execution.engines.base import Phase
 from execution.models import Ending, GenerationState
 from execution.steps import (
@@ -72,6 +73,8 @@ def test_a_new_end_of_what_is_held_is_passed_on_unless_only_its_rounding_is_new(
         ({"wanted": None}, False),
         ({"wait_until": NOW + 1e-3}, False),
         ({"wait_until": NOW}, True),
+        ({"wait_until": NOW + LONGEST_WAIT_S}, False),
+        ({"wait_until": NOW + 3_600.0}, True),  # the clock was an hour ahead when it was written
         ({"wanted": replace(WANTED, until=NOW + GRACE_S + LEAST_RUN_S)}, False),
         ({"wanted": replace(WANTED, until=NOW + GRACE_S + LEAST_RUN_S + 1e-3)}, True),
     ],
