@@ -127,7 +127,7 @@ def _forget_removed(training: Training) -> None:
     Where their whole directory is missing a disk may be away, and they count.
     """
     kept = Checkpoint.objects.filter(generation__training=training, deleted_at=None)
-    gone = takewhile(_is_removed, kept.order_by("-step", "-pk").iterator())
+    gone = takewhile(_is_removed, kept.order_by("-step", "-pk"))
     kept.filter(pk__in=[one.pk for one in gone]).update(deleted_at=clock.now())
 
 
