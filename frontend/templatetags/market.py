@@ -1,5 +1,6 @@
 """Filters and tags for money, slots and states."""
 
+import json
 import re
 
 from django import template
@@ -106,6 +107,12 @@ def work_look(state: str) -> Look:
 def title_of(policy: str) -> str:
     """Return the title of a policy."""
     return str(POLICIES[policy].title)
+
+
+@register.filter
+def as_json(document: object) -> str:
+    """Return a document as a request by REST can state it."""
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from itertools import product
 from typing import Any
 
@@ -113,6 +114,13 @@ def test_another_bidders_bid_is_404_and_in_no_list(
     assert "secret plan" not in as_bob.get(f"{HOME}submit/?from=1").text
     assert "secret plan" in as_operator.get(f"{HOME}bids/").text
     assert as_operator.get(f"{HOME}bids/1/").status_code == 200
+
+
+def test_a_bid_shows_its_request_as_it_can_be_sent_again(market: Market, alice: User, as_alice: Client) -> None:
+    bid = decided(market, alice, label="déjà vu")
+    shown = re.search(r"Request as sent</summary><pre[^>]*>(.*?)</pre>", as_alice.get(f"{HOME}bids/1/").text, re.S)
+    assert shown is not None
+    assert json.loads(unescape(shown[1])) == bid.body
 
 
 def test_a_chart_of_published_sums_promises_no_bound(
