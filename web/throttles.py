@@ -42,6 +42,23 @@ class MailboxThrottle(SimpleRateThrottle):
         return self.cache_format % {"scope": self.scope, "ident": sha256(mailbox.encode()).hexdigest()}
 
 
+class InvitedMailboxThrottle(MailboxThrottle):
+    """A limit on invitations that one mailbox is sent; they keep no link to reset a password from it."""
+
+    scope = "invited_mailbox"
+
+
+class InviterThrottle(SimpleRateThrottle):
+    """A limit on invitations that one user lets the service send: there are as many mailboxes as one likes."""
+
+    scope = "inviter"
+    rate = "100/day"
+
+    def get_cache_key(self, request: Request | HttpRequest, view: Any) -> str:
+        """Return the user, who is signed in."""
+        return self.cache_format % {"scope": self.scope, "ident": request.user.pk}
+
+
 class MadeUpTokenThrottle(SimpleRateThrottle):
     """A limit on tokens of an address that nobody has: `count` is called for these alone."""
 

@@ -1,6 +1,7 @@
 """The viewer's team: members, roles, invitations, and the page on which an invitation is accepted."""
 
 from collections.abc import Callable
+from typing import Final
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,12 +17,18 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts import invitations, teams
-from accounts.errors import AccountsError, InvitationOver
+from accounts.errors import AccountsError, InvitationOver, NotPossible
 from accounts.models import Invitation, Membership, Role, Team
 from accounts.rights import membership_of
 from frontend.access import action_view, form_view, viewer_of
 from frontend.forms.team import AccountForm, InvitationForm, RoleForm
 from frontend.views.responses import say_done, say_refused, too_often
+from web.throttles import InvitedMailboxThrottle, InviterThrottle
+
+TOO_MANY_MAILS: Final = (
+    "The service sends the same mailbox three invitations an hour at most, and 100 a day for one user: leave the"
+    " address empty, and send the link yourself."
+)
 
 
 @never_cache
@@ -151,12 +158,22 @@ def _accept_signed_in(request: HttpRequest, invitation: Invitation, text: str) -
 
 def _invite(request: HttpRequest, team: Team, form: InvitationForm) -> Invitation:
     given = form.cleaned_data
-    made = invitations.invite(
-        team, Role(given["role"]), days=given["days"], by=viewer_of(request), email=given.get("email", "")
-    )
+    email = given.get("email", "")
+    if email and not _may_mail(request):
+        raise NotPossible(TOO_MANY_MAILS)
+    made = invitations.invite(team, Role(given["role"]), days=given["days"], by=viewer_of(request), email=email)
     if made.email and not invitations.send(made, _link(request, made)):
         messages.error(request, f"The e-mail server did not take the e-mail to {made.email}: send the link yourself.")
     return made
+
+
+def _may_mail(request: HttpRequest) -> bool:
+    """Return whether one more invitation may be sent by e-mail, and count it.
+
+    The limit of open invitations is none of e-mails: who withdraws each one could have any number sent.
+    """
+    limits = InvitedMailboxThrottle(), InviterThrottle()
+    return all(one.allow_request(request, None) for one in limits)  # type: ignore[arg-type]  # reads Django's the same
 
 
 def _link(request: HttpRequest, invitation: Invitation) -> str:

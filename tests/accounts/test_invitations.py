@@ -169,6 +169,26 @@ def test_an_invitation_is_sent_where_a_server_is_configured(
     assert sent.link_text in mailoutbox[0].body
 
 
+def test_invitations_that_are_withdrawn_count_among_those_a_mailbox_and_a_user_may_be_sent(
+    team: Team, members: dict[Role, User], settings: Any, mailoutbox: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+    monkeypatch.setattr("web.throttles.InviterThrottle.rate", "5/day")
+    page = page_of(members[Role.ADMINISTRATOR])
+
+    def invited(email: str) -> int:
+        code: int = page.post("/account/team/", {"role": "bidder", "days": "7", "email": email}).status_code
+        for made in invitations.open_invitations(team):
+            page.post(f"/account/team/invitations/{made.pk}/withdraw/")
+        return code
+
+    asked = ("new@example.org", "NEW@example.org", "new@EXAMPLE.org", "new@example.org")
+    assert [invited(one) for one in asked] == [302, 302, 302, 422]
+    assert [invited(f"{one}@example.org") for one in "abc"] == [302, 302, 422]
+    assert len(mailoutbox) == 5
+    assert invited("") == 302, "a link without an e-mail has no such limit"
+
+
 @pytest.mark.parametrize("error", [ConnectionRefusedError, TimeoutError, SMTPRecipientsRefused({})])
 def test_an_invitation_that_the_server_does_not_take_is_a_link_to_copy(
     team: Team, members: dict[Role, User], settings: Any, monkeypatch: pytest.MonkeyPatch, error: Any
