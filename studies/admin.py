@@ -47,7 +47,7 @@ class PlanAdmin(ReadOnlyAdmin):
         """A link to its page."""
         return format_html('<a href="{}">Plan {}</a>', reverse("plan", args=[plan.pk]), plan.pk)
 
-    @admin.action(description="Cancel", permissions=["view"])
+    @admin.action(description="Cancel", permissions=["act"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Plan]) -> None:
         """End those that wait or run; the best so far is kept."""
         for plan in queryset.order_by("pk"):

@@ -25,6 +25,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Refuse to delete."""
         return False
 
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Whether the visitor may use actions on these rows: who may only see them changes nothing."""
+        return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
+
 
 def operator_of(request: HttpRequest) -> User | None:
     """Return the user of the request; None without a login."""

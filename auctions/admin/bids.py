@@ -47,7 +47,7 @@ class BidAdmin(ReadOnlyAdmin):
     search_fields = ["label", "owner__username", "=sequence"]
     actions = ["fail", "retry"]
 
-    @admin.action(description="Put quarantined bids back in the queue")
+    @admin.action(description="Put quarantined bids back in the queue", permissions=["act"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
         """Let the policy in force decide them again, before later bids."""
         if not is_operator(request.user):
@@ -60,7 +60,7 @@ class BidAdmin(ReadOnlyAdmin):
             else:
                 self.message_user(request, f"{bid} is back in the queue.".capitalize())
 
-    @admin.action(description="Fail jobs")
+    @admin.action(description="Fail jobs", permissions=["act"])
     def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> HttpResponse | None:
         """Ask for the reason and the refund; then end the jobs, and free their slots from the next one on."""
         if not is_operator(request.user):

@@ -17,7 +17,6 @@ from auctions.engine.outages import state_of
 from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Outage, OutageKind
 from cluster.models import Server
-from cluster.operators import is_operator
 from scheduling.model.errors import InvalidField
 
 
@@ -100,7 +99,7 @@ class OutageAdmin(ReadOnlyAdmin):
 
     def report_view(self, request: HttpRequest) -> HttpResponse:
         """Take a server out of service."""
-        if not is_operator(request.user):
+        if not self.has_act_permission(request):
             raise PermissionDenied
         chosen = request.GET.get("server", "")
         form = OutageForm(request.POST or None, initial={"server": chosen} if chosen.isdigit() else {})
@@ -120,7 +119,7 @@ class OutageAdmin(ReadOnlyAdmin):
         """Return the state of an outage in words."""
         return "ended" if outage.ended_version is not None else state_of(outage)
 
-    @admin.action(description="Return to service")
+    @admin.action(description="Return to service", permissions=["act"])
     def return_to_service(self, request: HttpRequest, queryset: QuerySet[Outage]) -> None:
         """Return servers to service with the capacity of their rows."""
         for outage in queryset.filter(ended_version=None).select_related("server__cluster"):

@@ -26,7 +26,7 @@ class WebhookAdmin(ReadOnlyAdmin):
         """All fields, without the secrets."""
         return [field.name for field in Webhook._meta.concrete_fields if "secret" not in field.name]
 
-    @admin.action(description="Switch webhooks off", permissions=["view"])
+    @admin.action(description="Switch webhooks off", permissions=["act"])
     def switch_off(self, request: HttpRequest, queryset: "QuerySet[Webhook]") -> None:
         """Send nothing more; owners read that an operator did it, and may switch them on again."""
         for webhook in queryset:

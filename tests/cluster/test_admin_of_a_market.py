@@ -3,14 +3,16 @@
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
+from django.contrib.admin import site
+from django.contrib.auth.models import Permission, User
+from django.db.models import Q
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from auctions.engine.decision_queue import process_pending
 from auctions.models import Event, EventKind
 from cluster.models import Capacity, Cluster, Server
-from tests.auctions.worlds import make_cluster, make_market, make_user, submit
+from tests.auctions.worlds import make_cluster, make_market, make_operator, make_user, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -113,3 +115,21 @@ def test_a_market_without_bids_gets_no_time_line_in_an_earlier_slot(admin: Clien
     assert admin.post(page, time_line(cluster, slot_seconds=50)).status_code == 302
     cluster.refresh_from_db()
     assert (cluster.slot_seconds, cluster.clock_kind) == (50, "real")
+
+
+def test_an_operator_who_may_only_view_rows_has_no_action_that_changes_them(client: Client, rf: RequestFactory) -> None:
+    viewer = make_user("vera")
+    enters = Q(codename="change_cluster", content_type__app_label="cluster")
+    viewer.user_permissions.set(Permission.objects.filter(enters | Q(codename__startswith="view_")))
+    found = {}
+    for name, user in (("viewer", viewer), ("operator", make_operator())):
+        request = rf.get("/")
+        request.user = user
+        pages = (page for model, page in site._registry.items() if model is not Cluster)
+        found[name] = {action for page in pages for action in page.get_actions(request)}
+    assert found["viewer"] == set()
+    assert {"fail", "retry", "return_to_service", "switch_off", "cancel", "open_for_bids"} <= found["operator"]
+    client.force_login(viewer)
+    assert client.get(reverse("admin:auctions_outage_report")).status_code == 403
+    client.force_login(make_operator("otto"))
+    assert client.get(reverse("admin:auctions_outage_report")).status_code == 200
