@@ -170,7 +170,7 @@ def _invite(request: HttpRequest, team: Team, form: InvitationForm) -> Invitatio
 def _may_mail(request: HttpRequest) -> bool:
     """Return whether one more invitation may be sent by e-mail, and count it.
 
-    The limit of open invitations is none of e-mails: who withdraws each one could have any number sent.
+    Open invitations have a limit, but who withdraws each one could have any number of e-mails sent.
     """
     limits = InvitedMailboxThrottle(), InviterThrottle()
     return all(one.allow_request(request, None) for one in limits)  # type: ignore[arg-type]  # reads Django's the same
