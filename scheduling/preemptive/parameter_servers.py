@@ -65,7 +65,9 @@ def assign(
     order
         Jobs that begin in the same tick are served in this order.
     kept
-        Assignments that end where the first segments begin: a job that continues there keeps its parameter server.
+        Assignments that end where the first segments begin: a job that continues there keeps its parameter server,
+        unless its server has fewer now than jobs that would keep one (those that began to use theirs first keep it), or
+        it is in a cloud and there is none now. A job that loses its own, or had none, takes one as if it began here.
 
     Returns
     -------
@@ -88,15 +90,20 @@ def assign(
     )
     # A job that continues keeps its own, so a job that begins in the same tick cannot have it.
     firsts = {job: (start, end) for start, _, end, job in reversed(stretches)}
-    through = [replace(t, end=firsts[t.job][1]) for t in going.values() if firsts.get(t.job, (0,))[0] == t.end]
-    busy = [t for t in through if t.server is not None]
-    for assignment in busy:
-        free[assignment.server or 0] = free.get(assignment.server or 0, 0) - 1
+    busy: list[PsAssignment] = []
+    for before in sorted(going.values()):
+        if before.job not in firsts or firsts[before.job][0] != before.end:
+            continue
+        if before.server is not None and free.get(before.server, 0) > 0:
+            free[before.server] -= 1
+            busy.append(replace(before, end=firsts[before.job][1]))
+        elif before.server is not None or before.host is Host.NONE or not clouds:
+            del going[before.job]
     found: list[PsAssignment] = []
     for start, _, end, job in stretches:
-        before = going.get(job)
-        if before is not None and before.end == start:
-            assignment = PsAssignment(before.start, end, job, before.host, before.server)
+        last = going.get(job)
+        if last is not None and last.end == start:
+            assignment = PsAssignment(last.start, end, job, last.host, last.server)
             busy = [t for t in busy if t.job != job] + [assignment] * (assignment.server is not None)
         else:
             for over in [t for t in busy if t.end <= start]:

@@ -11,7 +11,17 @@ from auctions.engine.slots import pass_slots
 from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
-from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment, SlotPrice
+from auctions.models import (
+    Bid,
+    BidState,
+    Market,
+    PlanChange,
+    Preemption,
+    PsAssignment,
+    QueuedChunks,
+    Segment,
+    SlotPrice,
+)
 from auctions.readings.market_readings import bars, machines, summary, utilisation
 from auctions.readings.queues import displacements, stretches
 from auctions.state import book
@@ -161,6 +171,27 @@ def test_chunks_on_a_server_taken_out_are_sent_elsewhere_or_wait(queued: Market,
     go_to(queued, 600)
     assert {window(bid)[0] for bid in bids} == {BidState.COMPLETED}
     assert_clean(queued)
+
+
+def test_a_job_does_not_keep_a_parameter_server_that_is_taken_out(db: None, alice: User) -> None:
+    """Workers are on edge-0, parameter servers on edge-1 and edge-2, and there is no cloud."""
+    cluster = make_cluster(servers=3, horizon=40)
+    Server.objects.filter(name="cloud").delete()
+    Capacity.objects.filter(server__name="edge-0", resource__name="ps").update(amount=0)
+    Capacity.objects.filter(server__name__in=["edge-1", "edge-2"], resource__name="gpu").update(amount=0)
+    market = open_market(cluster, policy="preemptive", parameters={})
+    set_time(market, 10.0)
+    bid = send(market, alice, epochs=20)
+    go_to(market, 2.5)
+    with checked_change(cluster):
+        Capacity.objects.filter(server__name="edge-1").update(amount=0)
+    go_to(market, 60)
+    assert window(bid)[0] == BidState.COMPLETED
+    served = PsAssignment.objects.order_by("start").values_list("server__name", "end")
+    # What is done in a slot that has begun no longer changes.
+    assert [name for name, _ in served] == ["edge-1", "edge-2"]
+    assert served[0][1] == 3 * TICKS
+    assert_clean(market)
 
 
 def test_chunks_on_a_server_that_becomes_a_cloud_are_sent_elsewhere(db: None, alice: User) -> None:

@@ -11,7 +11,8 @@ import pytest
 from benchmarks.preemptive_quality import DRAWS, LIMITS, draw_near, total
 from scheduling.instances.answer_preemptive import run, to_document
 from scheduling.instances.preemptive import read_preemptive
-from scheduling.preemptive.parameter_servers import Host, assign, runs
+from scheduling.preemptive.parameter_servers import Host, PsAssignment, assign, runs
+from scheduling.preemptive.record import Segment
 from tests.collection import own_files
 from tests.draws import fresh_seed, rounds, some
 from tests.scheduling.cases import expects, has_optimum, load, preemptive_cases
@@ -159,6 +160,36 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
         assert {job: stretches for job, stretches in runs(segments).items() if stretches} == {
             job: [(t.start, t.end) for t in whole if t.job == job] for job in {t.job for t in whole}
         }
+
+
+@pytest.mark.parametrize(
+    ("pss", "clouds", "found"),
+    [
+        ({0: 2, 1: 0}, {2}, {"a": (0, 0), "b": (0, 0), "c": (0, None)}),
+        ({0: 1, 1: 2}, {2}, {"a": (0, 0), "b": (5, 1), "c": (0, None)}),
+        ({0: 0, 1: 2}, {2}, {"a": (5, 1), "b": (5, 1), "c": (0, None)}),
+        ({0: 2, 1: 1}, set(), {"a": (0, 0), "b": (0, 0), "c": (5, 1)}),
+    ],
+)
+def test_who_has_a_parameter_server_that_is_gone_takes_another_one(
+    pss: dict[int, int], clouds: set[int], found: dict[str, tuple[int, int | None]]
+) -> None:
+    """Jobs a and b have had one of server 0 each, and c one of the cloud; a comes first in order."""
+    kept = [
+        PsAssignment(0, 5, "a", Host.EDGE, 0),
+        PsAssignment(0, 5, "b", Host.EDGE, 0),
+        PsAssignment(0, 5, "c", Host.FALLBACK, None),
+    ]
+    segments = [Segment(5, 9, 0, 0, index, job) for index, job in enumerate("abc")]
+    after = assign(segments, pss=pss, clouds=frozenset(clouds), order=["a", "b", "c"], kept=kept)
+    assert {t.job: (t.start, t.server) for t in after} == found
+
+
+def test_who_has_no_parameter_server_takes_the_next_that_is_free() -> None:
+    kept = [PsAssignment(0, 5, "a", Host.NONE, None)]
+    for number, host in ((0, Host.NONE), (1, Host.EDGE)):
+        [after] = assign([Segment(5, 9, 0, 0, 0, "a")], pss={0: number}, clouds=frozenset(), order=["a"], kept=kept)
+        assert after.host is host
 
 
 @pytest.mark.soak
