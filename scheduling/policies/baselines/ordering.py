@@ -32,7 +32,10 @@ class InTurn(Baseline):
             self._preempt(floor)
 
     def _start(self, floor: PassState) -> None:
-        """Start jobs in order of key; no machines were released, so only jobs that were uploaded may have a place."""
+        """Start jobs in order of key that were uploaded.
+
+        Only a job with a promise can have released machines in this slot, and they are used from the next event on.
+        """
         ranked = (self._ranked(task.job, floor) for task in floor.uploading() if not task.running)
         for one in sorted((one for one in ranked if one is not None), key=attrgetter("turn")):
             if floor.is_full():
