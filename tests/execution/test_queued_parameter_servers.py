@@ -11,6 +11,7 @@ from auctions.state.market_snapshot import one_version
 from execution.capacity import UNLIMITED, room_of
 from execution.models import Generation, Process
 from execution.wanted import held_in_queues, timeline
+from scheduling.preemptive import parameter_servers
 from scheduling.preemptive.workers import TICKS
 from tests.auctions.worlds import SLOT_S
 from tests.execution.promises import assert_nothing_ran_elsewhere
@@ -77,10 +78,11 @@ def test_until_the_market_begins_the_slot_it_is_assigned_as_it_will_be(world: Wo
     assert [(one.bid, one.machines, one.end) for one in after] == [(one.bid, one.machines, one.end) for one in before]
 
 
-def test_a_job_without_a_parameter_server_runs_as_a_ring(world: World) -> None:
+def test_a_job_without_a_parameter_server_runs_as_a_ring(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    monkeypatch.setattr(parameter_servers, "_host", lambda *_: (parameter_servers.Host.NONE, None))
     world.submit(chunks=2, epochs=3)
     world.go(1.1 * SLOT_S, every=SLOT_S)
-    PsAssignment.objects.update(host=PsHost.NONE, server=None)
+    assert set(PsAssignment.objects.values_list("host", flat=True)) == {PsHost.NONE}
     world.market.refresh_from_db()
     held = held_in_queues(world.market, timeline(world.market.cluster))
     assert sorted(one.machines.role for one in held) == ["worker", "worker"]
