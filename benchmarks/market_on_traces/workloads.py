@@ -119,7 +119,7 @@ def sources(folder: Path) -> list[Source]:
     Raises
     ------
     NoTraces
-        If there is none, or no such folder: a run of nothing would look like a run.
+        If there is none, or no such folder: else a command would end as if it had replayed something.
     """
     found = []
     for path in sorted(folder.rglob("*")):

@@ -113,7 +113,7 @@ async function refreshTiles() {
 
 const fieldsOf = (part) => [...part.querySelectorAll("input:not([type=hidden]), select")];
 
-// What a reader typed into a form of a part, and the place of the cursor, stay when the part is replaced.
+// When a part is replaced, its forms keep what a reader typed, and the field that had the focus has it again.
 function keepTyped(before, focused, part) {
   for (const old of before) {
     const field = fieldsOf(part).find((one) => one.name === old.name && one.form.action === old.form.action);
