@@ -26,8 +26,10 @@ class CapacityTables(NamedTuple):
     """Everything the planner knows about the cluster."""
 
     types: MachineTypes
-    given: Ints
-    """Units that were free at first, T x S x R; not modified."""
+    used: Ints
+    """Units that were in use at first, T x S x R, read-only."""
+    freed: Ints
+    """Machines of these that count as free: rows of (start, end, machine type, server, count)."""
     free: Ints
     """Units that are free now, T x S x R. Like the other tables it has contents for the first slots only."""
     room: Counts
@@ -50,21 +52,27 @@ class CapacityTables(NamedTuple):
     """Whether `sums` or `largest` have a bound for windows from slot t on, T."""
     clock: Ints
     """The current step, and the number of slots that the tables have contents for."""
+    usable: Ints
+    """First slot in which the job that is being placed can use each server, S."""
     window: Counts
     """Scratch array, S."""
 
 
-def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables:
-    """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept."""
-    machines, (slots, servers, _) = len(types.demand), free.shape
+def make_tables(types: MachineTypes, used: Ints, freed: Ints, *, most: int) -> CapacityTables:
+    """Create tables for jobs of at most `most` workers; `used` (T x S x R) and the rows of `freed` are kept."""
+    machines, (slots, servers, _) = len(types.demand), used.shape
+    # Kernels are compiled once more for arrays that can be written.
+    used = used.view()
+    used.flags.writeable = False
     tabled = min(most, TABLED) + 1
     # Nothing is written to slots that no answer needs: of a long horizon, these are most.
     sums, largest = np.empty((2, machines, slots, tabled), np.int32)
     total, seen, until = np.empty((3, machines, slots), np.int64)
     return CapacityTables(
         types=types,
-        given=free,
-        free=np.empty_like(free),
+        used=used,
+        freed=freed,
+        free=np.empty(used.shape, np.int64),
         room=np.empty((machines, slots, servers), np.int32),
         sums=sums,
         largest=largest,
@@ -75,6 +83,7 @@ def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables
         next_change=np.empty(slots, np.int64),
         bounded=np.empty(slots, np.bool_),
         clock=np.zeros(2, np.int64),
+        usable=np.empty(servers, np.int64),
         window=np.empty(servers, np.int32),
     )
 
@@ -82,27 +91,42 @@ def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables
 @kernel
 def release(free: Ints, demand: Ints, held: Ints) -> None:
     """Release held machines: rows of (start, end, machine type, server, count)."""
+    _release(free, demand, held, 0, len(free))
+
+
+@borrowing
+def _release(free: Ints, demand: Ints, held: Ints, low: int, high: int) -> None:
+    """Release held machines in slots [low, high)."""
     for i in range(len(held)):
         start, end, m, s, count = held[i]
-        for t in range(start, end):
+        for t in range(max(start, low), min(end, high)):
             for r in range(free.shape[2]):
                 free[t, s, r] += count * demand[m, r]
 
 
 @kernel
-def end_of_room(free: Ints, demand: Ints, start: int) -> int:
-    """Return the end of the longest window from slot `start` on in which one server has room for a machine.
+def end_of_room(types: MachineTypes, used: Ints, start: int) -> int:
+    """Return the end of the longest window from slot `start` on in which one server has room for a worker.
 
-    `free` is T x S x R, `demand` M x R; the end is `start` if there is no room in that slot.
+    `used` is T x S x R; the end is `start` if there is no room in that slot.
     """
     end = start
-    for s in range(free.shape[1]):
-        for m in range(len(demand)):
+    for s in range(used.shape[1]):
+        for m in range(types.pss.shape[0]):
             t = start
-            while t < len(free) and fit(free[t, s], demand[m]) > 0:
+            while t < len(used) and _has_room(types, used, t, s, m):
                 t += 1
             end = max(end, t)
     return end
+
+
+@borrowing
+def _has_room(types: MachineTypes, used: Ints, t: int, s: int, m: int) -> bool:
+    """Return whether a server has room for a machine in slot t."""
+    room = True
+    for r in range(used.shape[2]):
+        room = room and types.demand[m, r] <= max(types.capacity[s, r] - used[t, s, r], 0)
+    return room
 
 
 @borrowing
@@ -128,6 +152,7 @@ def build_until(tables: CapacityTables, end: int) -> None:
 @inlined
 def _fill(tables: CapacityTables, built: int, goal: int) -> None:
     """Fill `free`, `room`, `total` and the runs of equal slots for slots [built, goal)."""
+    _begin(tables, built, goal)
     for t in range(built, goal):
         tables.bounded[t], tables.next_change[t] = False, t + 1
         _begin_slot(tables, t)
@@ -149,11 +174,18 @@ def _fill(tables: CapacityTables, built: int, goal: int) -> None:
 
 
 @borrowing
+def _begin(tables: CapacityTables, built: int, goal: int) -> None:
+    """Fill `free` for slots [built, goal)."""
+    for t in range(built, goal):
+        for s in range(tables.free.shape[1]):
+            for r in range(tables.free.shape[2]):
+                tables.free[t, s, r] = tables.types.capacity[s, r] - tables.used[t, s, r]
+    _release(tables.free, tables.types.demand, tables.freed, built, goal)
+
+
+@borrowing
 def _begin_slot(tables: CapacityTables, t: int) -> None:
-    """Fill `free` for a slot, and the rest as in the slot before; nothing fits before the first slot."""
-    for s in range(tables.free.shape[1]):
-        for r in range(tables.free.shape[2]):
-            tables.free[t, s, r] = tables.given[t, s, r]
+    """Fill `total` and `room` of a slot as in the slot before; nothing fits before the first slot."""
     for m in range(len(tables.room)):
         tables.total[m, t] = tables.total[m, t - 1] if t > 0 else 0
         for s in range(tables.free.shape[1]):

@@ -33,8 +33,12 @@ class Batch(NamedTuple):
     """Index of the first group of each job, J."""
     end: Ints
     """Index after the last group of each job, J."""
+    row: Ints
+    """Row of each job in `usable`, J."""
     usable: Ints
-    """First slot in which each job can use each server, J x S."""
+    """First slot in which each job of the pool can use each server, in slots of the market, J' x S."""
+    since: int
+    """The slot of the market from which all other slots count."""
     arrival: Ints
     """Slot in which each job arrived, J."""
     earliest: Ints
@@ -159,6 +163,8 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
     """Place one job with its earliest completion and return it; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high, latest = within.low, within.high, within.latest
+    for s in range(len(tables.usable)):
+        tables.usable[s] = batch.usable[batch.row[j], s] - batch.since
     earliest, arrival, ready = max(within.start, batch.earliest[j]), batch.arrival[j], batch.options.ready
     now = FAR
     for i in range(low, high):
@@ -175,13 +181,13 @@ def place(tables: CapacityTables, batch: Batch, j: int, within: Within, out: Bat
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (tables.sums if apart[i] else tables.largest)[m, :, min(n, tables.sums.shape[2] - 1)]
-                complete[i] = _next(bounds, tables.next_change, batch.usable[j], built, now - d, latest, d)
+                complete[i] = _next(bounds, tables.next_change, tables.usable, built, now - d, latest, d)
                 if complete[i] == now:
                     if _try(tables, batch, j, i, now - d, within, out):
                         _commit(tables, j, out)
                         return int(now)
-                    after = _after(tables.next_change, batch.usable[j], now - d)
-                    complete[i] = _next(bounds, tables.next_change, batch.usable[j], built, after, latest, d)
+                    after = _after(tables.next_change, tables.usable, now - d)
+                    complete[i] = _next(bounds, tables.next_change, tables.usable, built, after, latest, d)
             later = min(later, complete[i])
         now = later
     return int(now)
@@ -228,7 +234,7 @@ def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, withi
         if not _may_fit(tables, options, f, m, n, start, end):
             continue
         if not loaded:
-            total, top = load(tables, m, start, end, batch.usable[j], out.counts[j])
+            total, top = load(tables, m, start, end, tables.usable, out.counts[j])
             loaded = True
         if total < n:
             break
@@ -298,7 +304,7 @@ def _host(
         top = max(top, room[s])
     if p < 0:
         return (servers, 0, 0) if total >= n else (-1, 0, 0)
-    usable, hosted = batch.usable[j], tables.room[tables.types.pss.shape[0] + p, start]
+    usable, hosted = tables.usable, tables.room[tables.types.pss.shape[0] + p, start]
     least = tables.types.pss[m, p, n - min(top, n - 1)]
     for s in range(servers):
         h = servers - 1 - s if last else s

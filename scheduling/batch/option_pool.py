@@ -31,6 +31,9 @@ class PoolRow:
     begin: int
     end: int
     """Groups from `begin` to before `end`."""
+    arrival: int
+    soonest: int
+    """First slot in which it can use any server, no earlier than its arrival."""
     most: int
     """Largest number of workers in an option."""
     shortest: int
@@ -89,7 +92,9 @@ class OptionPool:
         self._usable[self._jobs] = np.array(bid.delay, np.int64) + bid.arrival
         most = int(options.number.max(initial=1))
         shortest = int(options.duration.min(initial=FAR))
-        row = self.rows[bid.id] = PoolRow(bid, self._jobs, self._groups, groups, most, shortest)
+        first = bid.arrival + max(0, min(bid.delay, default=0))
+        row = PoolRow(bid, self._jobs, self._groups, groups, bid.arrival, first, most, shortest)
+        self.rows[bid.id] = row
         self._groups, self._ways, self._jobs = groups, ways, self._jobs + 1
         return row
 
@@ -103,15 +108,17 @@ class OptionPool:
 
     def batch(self, rows: Sequence[PoolRow], start: int) -> Batch:
         """Return jobs as the planner reads them; slots count from `start`."""
-        usable = self._usable[[row.index for row in rows]] - start
-        arrival = np.array([row.bid.arrival for row in rows], np.int64) - start
+        facts = [(row.begin, row.end, row.index, row.arrival, row.soonest) for row in rows]
+        begin, end, index, arrival, soonest = np.array(facts, np.int64).reshape(-1, 5).T.copy()
         return Batch(
             options=self._options,
-            begin=np.array([row.begin for row in rows], np.int64),
-            end=np.array([row.end for row in rows], np.int64),
-            usable=usable,
-            arrival=arrival,
-            earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),
+            begin=begin,
+            end=end,
+            row=index,
+            usable=self._usable,
+            since=start,
+            arrival=arrival - start,
+            earliest=np.maximum(soonest - start, 0),
             complete=np.zeros(self._groups, np.int64),
         )
 

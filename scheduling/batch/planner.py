@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 
 UNLIMITED = 1 << 30
+NOTHING_FREED: Final[Ints] = np.zeros((0, 5), np.int64)
+"""No rows of machines; not to be modified."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Placed:
     out: BatchPlan
     start: int
     """The slot from which `out` counts."""
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Completion slot of each bid, in the order in which they were placed; `FAR` without a place."""
+        found: Ints = np.where(self.out.worker >= 0, self.start + self.out.end, FAR)
+        return found
 
     @cached_property
     def completions(self) -> dict[str, int]:
@@ -66,25 +75,37 @@ def place_batch(
     bids: Sequence[Bid],
     ledger: Ledger,
     window: tuple[int, int],
-    free: Ints,
     *,
-    due: Mapping[str, int] | None = None,
+    freed: Ints | None = None,
+    due: Ints | None = None,
 ) -> Placed:
-    """Place jobs as `plan_batch` does in one window, where `free_without` says what is free; it is not modified.
+    """Place jobs as `plan_batch` does in one window.
 
-    `due` are slots by which jobs have to be complete, by bid id. If one of them cannot be, no job after it is placed.
+    `freed` are machines that count as free, as `rows_of` gives them. `due` are slots by which the jobs have to be
+    complete, one for each bid, `FAR` for others. If one of them is not, no job after it is placed.
     """
-    return _plan(bids, ledger, [window], free, due=due)
+    return _plan(bids, ledger, [window], ledger.used, freed=freed, due=due)
 
 
-def free_without(ledger: Ledger, freed: Iterable[Placement], *, base: Ints | None = None) -> Ints:
-    """Return the units that are free if these placements count as free, T x S x R, a new array.
+def used_without(ledger: Ledger, freed: Iterable[Placement]) -> Ints:
+    """Return the units that are in use if these placements count as free, T x S x R, a new array."""
+    used: Ints = ledger.used.copy()
+    release(used, -_cluster_of(ledger).types.demand, rows_of(freed, ledger))
+    return used
 
-    `base` is what is free with them, or with some of them if others count as free already; None: what is not in use.
+
+def rows_of(placements: Iterable[Placement], ledger: Ledger) -> Ints:
+    """Return the parts of placements that can be sold again: rows of (start, end, machine type, server, count).
+
+    Slots count from the ledger's start.
     """
-    free: Ints = ledger.inventory.capacity - ledger.used if base is None else base.copy()
-    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
-    return free
+    workers = len(ledger.inventory.workers)
+    # To look at each part takes longer than to release it, and few servers are closed.
+    parts = ledger.sellable(placements) if ledger.closed else placements
+    rows = [(p.start, p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count) for p in parts]
+    table: Ints = np.array(rows, np.int64).reshape(-1, 5)
+    table[:, :2] = np.maximum(0, table[:, :2] - ledger.start)
+    return table
 
 
 def plan_batch(
@@ -136,7 +157,7 @@ def plan_batch(
     ----------
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
-    placed = _plan(bids, ledger, windows, free_without(ledger, freed), later, search, remember=True)
+    placed = _plan(bids, ledger, windows, used_without(ledger, freed), later, search, remember=True)
     if only is None:
         return placed.schedules()
     return {only: placed.schedule(only)} if only in placed.rows else {}
@@ -147,14 +168,14 @@ def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | N
 
     If only resources in use have a price, no schedule costs less.
     """
-    free = np.where(ledger.used == 0, ledger.inventory.capacity, 0)
-    return _plan([bid], ledger, [(first, end)], free).schedules().get(bid.id)
+    used = np.where(ledger.used == 0, 0, ledger.inventory.capacity)
+    return _plan([bid], ledger, [(first, end)], used).schedules().get(bid.id)
 
 
 def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     """Return the schedule of earliest completion on the empty cluster; None if the job does not fit."""
     window = ledger.start, ledger.end
-    return _plan([bid], ledger, [window], _cluster_of(ledger).empty).schedules().get(bid.id)
+    return _plan([bid], ledger, [window], _cluster_of(ledger).nothing_used).schedules().get(bid.id)
 
 
 def shortest(bid: Bid, ledger: Ledger) -> int:
@@ -168,37 +189,41 @@ def _plan(
     bids: Sequence[Bid],
     ledger: Ledger,
     windows: Iterable[tuple[int, int]],
-    free: Ints,
+    used: Ints,
     later: int | None = None,
     search: Search | None = None,
     *,
-    due: Mapping[str, int] | None = None,
+    freed: Ints | None = None,
+    due: Ints | None = None,
     remember: bool = False,
 ) -> Placed:
-    """Plan on free capacity T x S x R; `remember` how soon jobs without a place can be complete."""
+    """Plan beside units in use, T x S x R, without machines that are freed.
+
+    `remember` how soon jobs without a place can be complete.
+    """
     spans = [(max(first - ledger.start, 0), min(end, ledger.end) - ledger.start) for first, end in windows]
     if not bids or not spans:
-        return Placed({}, _nothing(0, free.shape[1]), ledger.start)
+        return Placed({}, _nothing(0, used.shape[1]), ledger.start)
     cluster = _cluster_of(ledger)
     start = ledger.start
     within = np.array(spans, np.int64)
-    out = _nothing(len(bids), free.shape[1])
+    out = _nothing(len(bids), used.shape[1])
     later = UNLIMITED if later is None else later
     if later == 0:
         # Jobs start in the first slot or not at all, so slots after the last one that such a job can use do not count.
-        end = end_of_room(free, cluster.types.demand[: len(ledger.inventory.workers)], within[0, 0])
+        end = end_of_room(cluster.types, used, within[0, 0])
         if end == within[0, 0]:
             return Placed({}, out, start)
-        free, within = free[:end], np.minimum(within, end)
+        used, within = used[:end], np.minimum(within, end)
         remember = False
     batch, most = cluster.batch(bids, start)
-    known, dues = np.zeros(len(bids), np.int64), np.full(len(bids), FAR)
-    if due is not None:
-        dues[:] = [due[bid.id] - start if bid.id in due else FAR for bid in bids]
+    known = np.zeros(len(bids), np.int64)
+    dues = np.full(len(bids), FAR) if due is None else np.where(due < FAR, due - start, FAR)
+    freed = NOTHING_FREED if freed is None else freed
     if remember and cluster.tried is not None:
-        known = cluster.tried.soonest(bids, free, start)
-    base = None if search is None else make_tables(cluster.types, free, most=0)
-    tables = make_tables(cluster.types, free, most=most)
+        known = cluster.tried.soonest(bids, used, start)
+    base = None if search is None else make_tables(cluster.types, used, freed, most=0)
+    tables = make_tables(cluster.types, used, freed, most=most)
     soonest = known.copy()
     plan(tables, batch, within, dues, later, UNLIMITED if search is None else search.jobs, soonest, out)
     if search is not None and base is not None:
@@ -209,11 +234,10 @@ def _plan(
         plan(tables, batch, within, dues, later, UNLIMITED, soonest, out)
     if remember and not within[:, 0].any():
         left = np.flatnonzero(out.worker < 0).tolist()
-        after = (start + np.minimum(soonest, len(free) + 1)).tolist()
+        after = (start + np.minimum(soonest, len(used) + 1)).tolist()
         built = tables.clock[1]
-        cluster.tried = Tried(
-            np.concatenate([tables.free[:built], free[built:]]), start, {bids[j].id: (bids[j], after[j]) for j in left}
-        )
+        in_use = np.concatenate([ledger.inventory.capacity - tables.free[:built], used[built:]])
+        cluster.tried = Tried(in_use, start, {bids[j].id: (bids[j], after[j]) for j in left})
     return Placed({bids[j].id: j for j in np.flatnonzero(out.worker >= 0).tolist()}, out, start)
 
 
@@ -262,24 +286,24 @@ def warm_up() -> None:
 
 @dataclass(frozen=True)
 class Tried:
-    """Jobs that a plan found no place for, and what it left free.
+    """Jobs that a plan found no place for, and what was in use then.
 
-    While no more than that is free, they cannot be complete sooner than it found. So when a slot passes, only the new
+    While no less than that is in use, they cannot be complete sooner than it found. So when a slot passes, only the new
     slot at the end of the horizon is looked at.
     """
 
-    free: Ints
+    used: Ints
     """T x S x R."""
     start: int
-    """The first slot of `free`."""
+    """The first slot of `used`."""
     jobs: Mapping[str, tuple[Bid, int]]
     """Each bid by id, with a lower bound of its completion."""
 
-    def soonest(self, bids: Sequence[Bid], free: Ints, start: int) -> Ints:
+    def soonest(self, bids: Sequence[Bid], used: Ints, start: int) -> Ints:
         """Return lower bounds of completions, slots from `start`, J; 0 if nothing is known."""
         found = np.zeros(len(bids), np.int64)
-        before = self.free[start - self.start :] if start >= self.start else self.free[:0]
-        if not len(before) or (free[: len(before)] > before).any():
+        before = self.used[start - self.start :] if start >= self.start else self.used[:0]
+        if not len(before) or (used[: len(before)] < before).any():
             return found
         for j, bid in enumerate(bids):
             tried = self.jobs.get(bid.id)
@@ -304,9 +328,9 @@ class _Cluster:
     """Guards the pool: quotes are answered in several threads."""
 
     @cached_property
-    def empty(self) -> Ints:
-        """The units of the empty servers in each slot, T x S x R; not to be modified."""
-        return np.repeat(self.inventory.capacity[np.newaxis], self.slots, axis=0)
+    def nothing_used(self) -> Ints:
+        """No units in use in any slot, T x S x R; not to be modified."""
+        return np.zeros((self.slots, *self.inventory.capacity.shape), np.int64)
 
     def batch(self, bids: Sequence[Bid], start: int) -> tuple[Batch, int]:
         """Return the jobs as the kernel reads them, and the largest number of workers in an option.
@@ -361,16 +385,6 @@ def _until(types: MachineTypes, inventory: Inventory, most: int) -> MachineTypes
     longer = types._replace(pss=ps_counts(inventory, most), apart=np.zeros_like(types.with_ps))
     count_apart(longer)
     return longer
-
-
-def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
-    """Return start, end, machine type, server and count of the parts of placements that can be sold again."""
-    # To look at each part takes longer than to release it, and few servers are closed.
-    parts = ledger.sellable(freed) if ledger.closed else freed
-    rows = [(p.start, p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count) for p in parts]
-    table: Ints = np.array(rows, np.int64).reshape(-1, 5)
-    table[:, :2] = np.maximum(0, table[:, :2] - ledger.start)
-    return table
 
 
 def _nothing(jobs: int, servers: int) -> BatchPlan:

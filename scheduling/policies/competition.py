@@ -198,7 +198,7 @@ class Round:
         """Return a plan with the bid in its first slot, after these starts, on machines that no job holds."""
         book, ledger = promises.book, promises.book.ledger
         first, bids = book.now + self._ground.first(bid), [*(start.bid for start in before), bid]
-        placed = place_batch(bids, ledger, (book.now, ledger.end), promises.unused)
+        placed = place_batch(bids, ledger, (book.now, ledger.end))
         return placed if bid.id in placed.rows and placed.schedule(bid.id).start == first else None
 
     def _takes_far_more(self, bid: Bid) -> bool:

@@ -2,16 +2,18 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from scheduling.batch.capacity import FAR
 from scheduling.batch.consumption import consumption_of
-from scheduling.batch.planner import Placed, free_without, place_batch, shortest
+from scheduling.batch.planner import NOTHING_FREED, Placed, place_batch, rows_of, shortest
 from scheduling.best_response.price_floor import ROUNDING
+from scheduling.book.ledger import Ledger
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Move
@@ -59,11 +61,52 @@ class Kept(NamedTuple):
 class Moved(NamedTuple):
     """Jobs that are placed again, in order of their promises."""
 
-    jobs: tuple[Job, ...]
+    rests: tuple[Bid, ...]
+    """The work that is left of each."""
     dues: tuple[int, ...]
     """Promised slot of each."""
-    free: Ints
-    """Units that are free without them, T x S x R."""
+    latest: Ints
+    """Latest completion of each with which a plan breaks no promise; `FAR` if it has none."""
+    freed: Ints
+    """The machines that they hold, as the planner reads them."""
+
+
+NONE_MOVED: Final = Moved((), (), np.zeros(0, np.int64), NOTHING_FREED)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What follows from a job in one slot, computed when it is asked for."""
+
+    job: Job
+    ledger: Ledger
+    now: int
+    restart: int
+
+    @cached_property
+    def runs(self) -> bool:
+        """Whether it holds machines in this slot that it held before."""
+        return any(p.start < self.now < p.end for p in self.job.held)
+
+    @cached_property
+    def rest(self) -> Bid:
+        """The work that is left of it."""
+        return rest(self.job, self.now, restart=self.restart)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The machines that it holds, as the planner reads them."""
+        return rows_of(self.job.held, self.ledger)
+
+    @cached_property
+    def work(self) -> Ints:
+        """Machine-slots that it holds from now on, by machine type, M."""
+        now, workers = self.now, len(self.ledger.inventory.workers)
+        amounts = [0] * (workers + len(self.ledger.inventory.parameter_servers))
+        for p in self.job.held:
+            if p.end > now:
+                amounts[p.type + (0 if p.role is Role.WORKER else workers)] += p.count * (p.end - max(p.start, now))
+        return np.array(amounts, np.int64)
 
 
 @dataclass(frozen=True)
@@ -104,60 +147,61 @@ class Promises:
     def running(self) -> tuple[Job, ...]:
         """Jobs that hold machines since an earlier slot and may be stopped, the last promise first."""
         closed, since = self.book.ledger.closed, self.book.now if self.still_held else -1
-        found = [job for job in self.jobs if runs(job, self.book.now)]
+        found = [job for job in self.jobs if self.known(job).runs]
         able = [job for job in found if not any(p.server in closed and p.end > since for p in job.held)]
         return tuple(sorted(able, key=lambda job: -due(job)))
 
     @cached_property
     def waiting(self) -> tuple[Job, ...]:
         """Jobs that hold nothing in the current slot, or only from this slot on."""
-        return tuple(job for job in self.jobs if not runs(job, self.book.now))
+        return tuple(job for job in self.jobs if not self.known(job).runs)
 
     def moved(self, stops: int) -> Moved:
         """Return the jobs that are placed again if this many running jobs are stopped."""
         if stops not in self.stopped:
-            jobs = [*self.waiting, *self.running[:stops]]
-            order = sorted(range(len(jobs)), key=lambda i: due(jobs[i]))
-            # What is free with fewer stopped jobs is known, and only the machines of the others are added.
-            fewer = max((count for count in self.stopped if count < stops), default=None)
-            freed = jobs if fewer is None else self.running[fewer:stops]
-            free = free_without(
-                self.book.ledger,
-                [p for job in freed for p in job.held],
-                base=self.unused if fewer is None else self.stopped[fewer].free,
+            jobs = sorted([*self.waiting, *self.running[:stops]], key=due)
+            self.stopped[stops] = Moved(
+                tuple(self.rest(job) for job in jobs),
+                tuple(due(job) for job in jobs),
+                np.array([self._limit(job) for job in jobs], np.int64),
+                self._rows(jobs),
             )
-            self.stopped[stops] = Moved(tuple(jobs[i] for i in order), tuple(due(jobs[i]) for i in order), free)
         return self.stopped[stops]
 
-    @cached_property
-    def unused(self) -> Ints:
-        """Units that no job holds as it is planned, T x S x R; not to be modified."""
-        return free_without(self.book.ledger, ())
+    def _rows(self, jobs: Iterable[Job]) -> Ints:
+        """Return the machines that these jobs hold, as the planner reads them."""
+        return np.concatenate([NOTHING_FREED, *(self.known(job).rows for job in jobs)])
 
     def has_room(self, slot: int) -> bool:
         """Return whether some server has room in a slot for some worker."""
         if slot not in self.rooms:
-            inventory, free = self.book.inventory, self.unused[slot - self.book.ledger.start]
+            inventory, ledger = self.book.inventory, self.book.ledger
+            free = inventory.capacity - ledger.used[slot - ledger.start]
             self.rooms[slot] = bool((free >= inventory.worker_demand[:, np.newaxis]).all(axis=2).any())
         return self.rooms[slot]
 
     def rest(self, job: Job) -> Bid:
-        """Return the work that is left of a job, as a bid, which is computed once in each slot."""
-        found = self._rests.get(job.bid.id)
-        if found is None or found[0] is not job:
-            found = self._rests[job.bid.id] = job, rest(job, self.book.now, restart=self.restart)
-        return found[1]
+        """Return the work that is left of a job, as a bid."""
+        return self.known(job).rest
+
+    def known(self, job: Job) -> Known:
+        """Return what follows from a job, which is computed once in each slot."""
+        found = self._known.get(job.bid.id)
+        if found is None or found.job is not job:
+            found = self._known[job.bid.id] = Known(job, self.book.ledger, self.book.now, self.restart)
+        return found
 
     @cached_property
-    def _rests(self) -> dict[str, tuple[Job, Bid]]:
-        """Jobs with the work that is left of them, by id. The ledger keeps them for the next bids of the same slot."""
-        key, derived = (self.book.now, self.restart), self.book.ledger.derived
-        kept = derived.get("rests")
+    def _known(self) -> dict[str, Known]:
+        """What follows from jobs, by id. The ledger keeps it for the next bids of the same slot."""
+        ledger = self.book.ledger
+        key = self.book.now, self.restart, ledger.start, tuple(ledger.closed.items())
+        kept = ledger.derived.get("known")
         if isinstance(kept, tuple) and kept[0] == key:
-            known: dict[str, tuple[Job, Bid]] = kept[1]
+            known: dict[str, Known] = kept[1]
             return known
-        new: dict[str, tuple[Job, Bid]] = {}
-        derived["rests"] = key, new
+        new: dict[str, Known] = {}
+        ledger.derived["known"] = key, new
         return new
 
     @cached_property
@@ -182,17 +226,11 @@ class Promises:
         """Unit-slots that jobs hold from now on, by the slot in which they are due, (T + 1) x R."""
         now, inventory, slots = self.book.now, self.book.inventory, self.book.ledger.end - self.book.now
         demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
-        types, first_ps = len(demand), len(inventory.worker_demand)
-        places, machines = [], []
-        for job in self.book.jobs:
-            row = types * min(max(1, due(job) - now), slots)
-            for p in job.held:
-                if p.end > now:
-                    places.append(row + p.type + (0 if p.role is Role.WORKER else first_ps))
-                    machines.append(p.count * (p.end - max(p.start, now)))
-        amounts = np.zeros(types * (slots + 1))
-        np.add.at(amounts, np.array(places, np.int64), machines)
-        work: Floats = amounts.reshape(slots + 1, types) @ demand
+        amounts, jobs = np.zeros((slots + 1, len(demand))), self.book.jobs
+        if jobs:
+            places = [min(max(1, due(job) - now), slots) for job in jobs]
+            np.add.at(amounts, places, np.array([self.known(job).work for job in jobs]))
+        work: Floats = amounts @ demand
         return work
 
     def may_pay(self, bid: Bid) -> bool:
@@ -260,19 +298,18 @@ class Promises:
 
         The `stops` running jobs with the latest promises are stopped. With `BESIDE` no other job is placed again.
         """
-        moved = Moved((), (), self.unused) if stops == BESIDE else self.moved(stops)
+        moved = NONE_MOVED if stops == BESIDE else self.moved(stops)
         at = bisect_right(moved.dues, promised)
         key = bid.id, stops, at
         if self.late.get(stops, at) < at:
             return None
         if key not in self.plans:
-            jobs = moved.jobs
-            rests = [self.rest(job) for job in jobs]
-            placed = self._placed([*rests[:at], bid, *rests[at:]], moved.free, self._limits(jobs))
-            late = next((i for i, job in enumerate(jobs) if job.completion is not None and breaks(job, placed)), None)
-            if late is not None and late < at:
-                self.late[stops] = late
-            self.plans[key] = placed if late is None else None
+            limits = np.insert(moved.latest, at, FAR)
+            placed = self._placed([*moved.rests[:at], bid, *moved.rests[at:]], moved.freed, limits)
+            late = np.flatnonzero(placed.ends > limits)
+            if len(late) and late[0] < at:
+                self.late[stops] = int(late[0])
+            self.plans[key] = None if len(late) else placed
         found = self.plans[key]
         return None if found is None or found.completions.get(bid.id, NEVER) > promised else found
 
@@ -282,27 +319,27 @@ class Promises:
         Every running job is stopped, also one with an earlier promise than the bid's.
         """
         jobs = {job.bid.id: job for job in (*self.waiting, *self.running)}
-        free = self.moved(len(self.running)).free
         bids = [bid if name == bid.id else self.rest(jobs[name]) for name in order]
-        placed = self._placed(bids, free, self._limits(jobs.values()))
-        if any(job.completion is not None and breaks(job, placed) for job in jobs.values()):
+        limits = np.array([FAR if name == bid.id else self._limit(jobs[name]) for name in order], np.int64)
+        placed = self._placed(bids, self._rows(jobs.values()), limits)
+        if (placed.ends > limits).any():
             return None
         return placed if placed.completions.get(bid.id, NEVER) <= promised else None
 
     def place(self, jobs: Sequence[Job]) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
-        free = free_without(self.book.ledger, [p for job in jobs for p in job.held])
-        return self._placed([self.rest(job) for job in sorted(jobs, key=due)], free)
+        return self._placed([self.rest(job) for job in sorted(jobs, key=due)], self._rows(jobs))
 
-    def _placed(self, bids: Sequence[Bid], free: Ints, due: Mapping[str, int] | None = None) -> Placed:
+    def _placed(self, bids: Sequence[Bid], freed: Ints, limits: Ints | None = None) -> Placed:
         book = self.book
-        return place_batch(bids, book.ledger, (book.now, book.ledger.end), free, due=due)
+        return place_batch(bids, book.ledger, (book.now, book.ledger.end), freed=freed, due=limits)
 
-    def _limits(self, jobs: Iterable[Job]) -> Mapping[str, int]:
-        """Return the latest completions with which a plan breaks no promise; a plan is of no use beyond the first that
-        is late."""
-        end = self.book.ledger.end
-        return {job.bid.id: min(latest(job), end) for job in jobs if job.completion is not None}
+    def _limit(self, job: Job) -> int:
+        """Return the latest completion of a job with which a plan breaks no promise; `FAR` if it has none.
+
+        A plan is of no use beyond the first job that is late.
+        """
+        return FAR if job.completion is None else min(latest(job), self.book.ledger.end)
 
     def saved(self) -> Placed:
         """Return a plan that keeps all promises and stops few running jobs.
@@ -350,11 +387,6 @@ def latest(job: Job) -> int:
 def is_late(job: Job, placed: Placed) -> bool:
     """Return whether a plan breaks what a job was promised, or has planned already."""
     return (job.due is not None or job.completion is not None) and breaks(job, placed)
-
-
-def runs(job: Job, now: int) -> bool:
-    """Return whether a job holds machines in this slot that it held before."""
-    return any(p.start < now < p.end for p in job.held)
 
 
 def rest(job: Job, now: int, *, restart: int = 0) -> Bid:

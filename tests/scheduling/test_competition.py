@@ -335,8 +335,7 @@ def test_no_machine_is_idle_while_a_bid_stands_that_would_run_on_it_and_is_worth
                 continue
             book = going.view()
             for bid in book.competitors:
-                free = book.inventory.capacity - book.ledger.used
-                alone = place_batch([bid], book.ledger, (book.now, book.ledger.end), free).schedules().get(bid.id)
+                alone = place_batch([bid], book.ledger, (book.now, book.ledger.end)).schedules().get(bid.id)
                 if alone is None or alone.start != max(book.now, bid.arrival + min(bid.delay)):
                     continue
                 looked += 1

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from scheduling.analysis.truthfulness import stated_values
+from scheduling.batch.capacity import release
 from scheduling.batch.consumption import least_consumption
-from scheduling.batch.planner import free_without, plan_alone
+from scheduling.batch.planner import plan_alone, used_without
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job
@@ -67,12 +68,15 @@ class Watched(Completions):
 
 def check_what_is_kept(promises: Promises) -> None:
     """Check that what earlier decisions left is what would be computed now."""
-    now, ledger = promises.book.now, promises.book.ledger
+    now, ledger, inventory = promises.book.now, promises.book.ledger, promises.book.inventory
+    demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
     for job in promises.jobs:
         assert promises.rest(job) == rest(job, now, restart=promises.restart)
     for stops in {0, 1, len(promises.running)}:
         freed = (p for job in (*promises.waiting, *promises.running[:stops]) for p in job.held)
-        assert (promises.moved(stops).free == free_without(ledger, freed)).all()
+        found = ledger.used.copy()
+        release(found, -demand, promises.moved(stops).freed)
+        assert (found == used_without(ledger, freed)).all()
 
 
 def check_decision(decision: Decision, bid: Bid, book: Book, *, granted: Grant | None) -> None:

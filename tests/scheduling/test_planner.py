@@ -20,9 +20,9 @@ from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
 from scheduling.batch.options import MachineTypes, Options
 from scheduling.batch.planner import (
+    NOTHING_FREED,
     Search,
     Tried,
-    free_without,
     place_batch,
     plan_alone,
     plan_batch,
@@ -118,7 +118,8 @@ def test_after_a_job_that_is_late_no_other_is_placed() -> None:
         ledger = a_ledger(rng)
         bids, window = a_batch(rng, ledger, "job"), (ledger.start, ledger.end)
         due = {bid.id: int(rng.integers(ledger.start + 1, ledger.end + 1)) for bid in bids if rng.random() < 0.5}
-        found = place_batch(bids, ledger, window, free_without(ledger, ()), due=due).schedules()
+        limits = np.array([due.get(bid.id, FAR) for bid in bids], np.int64)
+        found = place_batch(bids, ledger, window, due=limits).schedules()
         expected = planner_slow.plan_batch(bids, ledger, [window])
         broken = (i for i, bid in enumerate(bids) if bid.id in due and not is_in_time(expected, bid.id, due[bid.id]))
         first = next(broken, len(bids))
@@ -190,13 +191,16 @@ def test_a_draft_is_placed_alike_on_new_tables_and_after_others() -> None:
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
         bids = a_batch(rng, ledger, "job", most=9)
-        free, cluster = planner.free_without(ledger, ()), planner._cluster_of(ledger)
+        cluster = planner._cluster_of(ledger)
         batch, most = cluster.batch(bids, ledger.start)
-        weights, window = np.ones(len(bids)), np.array([0, len(free), 0])
-        base, used = (make_tables(cluster.types, free.copy(), most=n) for n in (0, most))
+        weights, window = np.ones(len(bids)), np.array([0, len(ledger.used), 0])
+        base, used = (make_tables(cluster.types, ledger.used, NOTHING_FREED, most=n) for n in (0, most))
         for turns in (rng.permutation(len(bids)) for _ in range(6)):
             found = []
-            for tables, span in ((used, window), (make_tables(cluster.types, free.copy(), most=most), window.copy())):
+            for tables, span in (
+                (used, window),
+                (make_tables(cluster.types, ledger.used, NOTHING_FREED, most=most), window.copy()),
+            ):
                 if tables is not used:
                     span[2] = 0
                 out = planner._nothing(len(bids), len(ledger.inventory.servers))
@@ -368,8 +372,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[CapacityTables]:
     """The tables of every batch that is planned."""
     kept: list[CapacityTables] = []
 
-    def keep(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables:
-        kept.append(make_tables(types, free, most=most))
+    def keep(types: MachineTypes, used: Ints, freed: Ints, *, most: int) -> CapacityTables:
+        kept.append(make_tables(types, used, freed, most=most))
         return kept[-1]
 
     monkeypatch.setattr(planner, "make_tables", keep)
@@ -406,7 +410,7 @@ def test_what_the_planner_knows_of_capacity_is_true_of_what_is_free(made: list[C
             ledger.commit(schedule)
         free, built = ledger.inventory.capacity - ledger.used, tables.clock[1]
         assert (tables.free[:built] == free[:built]).all(), where
-        assert (tables.given[built:] == free[built:]).all(), where
+        assert (tables.used[built:] == ledger.used[built:]).all(), where
         last = max((schedule.completion - ledger.start for schedule in found.values()), default=0)
         assert tables.clock[1] >= last, where
         check_tables(tables, where)
