@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
@@ -12,6 +14,9 @@ from scheduling.preemptive.parameter_servers import Host, assign
 from scheduling.preemptive.parameter_servers import PsAssignment as CoreAssignment
 from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Workers, machines
+
+Changes = dict[tuple[int, int], list[tuple[int, int]]]
+"""Ticks at which the number of parameter servers changed and by how much, by keys of server and machine type."""
 
 
 @dataclass(frozen=True)
@@ -111,20 +116,17 @@ def _kept(rows: Iterable[PsAssignment], snapshot: InventorySnapshot, machine_typ
     ]
 
 
-def shared(market: Market, most: dict[tuple[int, int], int]) -> list[str]:
-    """Return a problem for each server where more jobs had parameter servers at once than there ever were.
-
-    `most` is the largest number of parameter servers by server and machine type.
-    """
-    steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+def shared(market: Market, changes: Changes) -> list[str]:
+    """Return a problem for each server where more jobs had parameter servers than there were at the time."""
+    steps = {place: [(tick, -change) for tick, change in of_place] for place, of_place in changes.items()}
     for row in PsAssignment.objects.filter(bid__market=market, server__isnull=False):
-        steps[row.server_id or 0, row.machine_type_id] += [(row.start, 1), (row.end, -1)]
+        steps.setdefault((row.server_id or 0, row.machine_type_id), []).extend([(row.start, 1), (row.end, -1)])
     problems = []
-    for place, changes in steps.items():
-        taken, peak = 0, 0
-        for _, change in sorted(changes):
-            taken += change
-            peak = max(peak, taken)
-        if peak > most.get(place, 0):
-            problems.append(f"server {place[0]} had {peak} jobs on {most.get(place, 0)} parameter servers")
+    for (server, _), of_place in steps.items():
+        excess = 0
+        for tick, some in groupby(sorted(of_place), key=itemgetter(0)):
+            excess += sum(change for _, change in some)
+            if excess > 0:
+                problems.append(f"server {server} had {excess} jobs more than parameter servers from {tick} on")
+                break
     return problems

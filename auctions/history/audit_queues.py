@@ -60,14 +60,7 @@ def no_ps_is_shared(market: Market) -> list[str]:
     rows = list(PsAssignment.objects.filter(bid__market=market).select_related("bid"))
     if not segments and not rows:  # no job was ever queued
         return []
-    most: dict[tuple[int, int], int] = defaultdict(int)
-    for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
-        snapshot = InventorySnapshot.from_json(event.payload)
-        count = machines(snapshot.inventory.capacity, snapshot.inventory.ps_demand)
-        for s, server in enumerate(snapshot.server_ids):
-            for p, machine in enumerate(snapshot.ps_ids):
-                most[server, machine] = max(most[server, machine], int(count[s, p]))
-    problems = ps_assignments.shared(market, most)
+    problems = ps_assignments.shared(market, _ps_changes(market))
     ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in segments)
     served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)
     problems += [
@@ -75,6 +68,27 @@ def no_ps_is_shared(market: Market) -> list[str]:
     ]
     wrong = sorted(int(bid) for bid in {*ran, *served} if ran.get(bid, []) != served.get(bid, []))
     return problems + [f"bid {bid} has a parameter server at other times than it runs" for bid in wrong]
+
+
+def _ps_changes(market: Market) -> ps_assignments.Changes:
+    """Return by how much the number of parameter servers changed, and when, by server and machine type."""
+    changes: ps_assignments.Changes = defaultdict(list)
+    before: dict[tuple[int, int], int] = {}
+    events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+    for event in events.order_by("version"):
+        snapshot = InventorySnapshot.from_json(event.payload)
+        count = machines(snapshot.inventory.capacity, snapshot.inventory.ps_demand).tolist()
+        now = {
+            (server, machine): count[s][p]
+            for s, server in enumerate(snapshot.server_ids)
+            for p, machine in enumerate(snapshot.ps_ids)
+        }
+        for place in {**before, **now}:
+            change = now.get(place, 0) - before.get(place, 0)
+            if change:
+                changes[place].append((event.slot * TICKS, change))
+        before = now
+    return changes
 
 
 def chunks_complete(market: Market) -> list[str]:

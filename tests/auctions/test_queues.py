@@ -192,6 +192,10 @@ def test_a_job_does_not_keep_a_parameter_server_that_is_taken_out(db: None, alic
     assert [name for name, _ in served] == ["edge-1", "edge-2"]
     assert served[0][1] == 3 * TICKS
     assert_clean(market)
+    # From slot 3 on edge-1 has none, whatever it had before.
+    PsAssignment.objects.filter(server__name="edge-1").update(end=4 * TICKS)
+    market.refresh_from_db()
+    assert [f.check for f in audit_market(market) if not f.passed] == ["no parameter server is shared"]
 
 
 def test_chunks_on_a_server_that_becomes_a_cloud_are_sent_elsewhere(db: None, alice: User) -> None:
