@@ -61,6 +61,12 @@ class Preemptive(PolicyBase):
         "(Section VI); ignored: what servers can store does not matter.",
         choices=("ignored", "limited"),
     )
+    only_with_ps: bool = parameter(
+        True,
+        "After servers lost parameter servers, jobs that would run without one go back in line, those of the greatest "
+        "ranks. Without this they go on without one.",
+        absent=False,
+    )
 
     name = "preemptive"
     title = "Preemptive: short jobs pass long ones on every worker, edge or cloud, nobody pays"
@@ -183,6 +189,10 @@ class Preemptive(PolicyBase):
             else:
                 found.send(bid, queues)
                 placed[bid.id] = found
+        while self.only_with_ps and (without := queues.without_ps()):
+            for name in without:
+                queues.take(name)
+                placed.pop(name, None)
         return placed
 
     def _handicap(self, bid: Bid, queues: Queues) -> int:

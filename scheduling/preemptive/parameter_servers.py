@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 
 from scheduling.preemptive.record import Segment
 
@@ -42,6 +44,29 @@ def runs(segments: Iterable[Segment]) -> dict[str, list[tuple[int, int]]]:
         else:
             stretches.append((segment.start, segment.end))
     return by_job
+
+
+def first_excess(segments: Iterable[Segment], *, pss: int) -> set[str]:
+    """Return the jobs that run at the first tick at which more than `pss` do; nothing if there is none.
+
+    Examples
+    --------
+    >>> from scheduling.preemptive.parameter_servers import first_excess
+    >>> from scheduling.preemptive.record import Segment
+    >>> ran = [Segment(0, 2, 0, 0, 0, "a"), Segment(2, 4, 0, 0, 0, "b"), Segment(3, 5, 0, 0, 1, "c")]
+    >>> sorted(first_excess(ran, pss=1)), first_excess(ran, pss=2)
+    (['b', 'c'], set())
+    """
+    steps = [
+        step for job, rows in runs(segments).items() for start, end in rows for step in ((start, 1, job), (end, 0, job))
+    ]
+    going: set[str] = set()
+    for _, now in groupby(sorted(steps), key=itemgetter(0)):
+        for _, begins, job in now:
+            (going.add if begins else going.discard)(job)
+        if len(going) > pss:
+            return going
+    return set()
 
 
 def assign(

@@ -13,6 +13,7 @@ from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.contents import CloudChunks
 from scheduling.preemptive.kernel import BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NONE, OPEN
+from scheduling.preemptive.parameter_servers import first_excess
 from scheduling.preemptive.rebuilding import Rebuilt
 from scheduling.preemptive.record import Preemption, Ran, Segment, Window
 from scheduling.preemptive.state import State
@@ -180,6 +181,23 @@ class Queues(Rebuilt):
         state = self._state.copy()
         segments, _ = self._run(state, FAR)
         return tuple(sorted(segments + self._in_cloud(state, FAR)))
+
+    def without_ps(self) -> list[str]:
+        """Forecast which jobs would run without a parameter server, at the first time at which one does.
+
+        Of the jobs that run then, those of the greatest ranks have none. In a cloud there is always one more.
+        """
+        if any(self.workers.inventory.cloud):
+            return []
+        for ps, serving in sorted(self._serving.items()):
+            pss = self.workers.pss[ps]
+            if serving <= pss:
+                continue
+            mine = {name: known.bid for name, known in self._known.items() if self.workers.ps_type(known.bid) == ps}
+            going = first_excess((s for s in self.planned() if s.job in mine), pss=pss)
+            if going:
+                return sorted(going, key=lambda name: self.rank(mine[name]))[pss:]
+        return []
 
     def congestion(self, slots: int) -> Floats:
         """Forecast the sum of 1 / D over a worker's incomplete chunks at the beginning of each slot, T x S x W.

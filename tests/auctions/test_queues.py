@@ -198,6 +198,30 @@ def test_a_job_does_not_keep_a_parameter_server_that_is_taken_out(db: None, alic
     assert [f.check for f in audit_market(market) if not f.passed] == ["no parameter server is shared"]
 
 
+@pytest.mark.parametrize("only_with_ps", [True, False])
+def test_jobs_without_a_parameter_server_go_back_in_line(db: None, alice: User, only_with_ps: bool) -> None:
+    """Two jobs run side by side on four workers, until one of the two parameter servers is taken out."""
+    cluster = make_cluster(servers=1, horizon=40)
+    Server.objects.filter(name="cloud").delete()
+    of_ps = Capacity.objects.filter(server__name="edge-0", resource__name="ps")
+    of_ps.update(amount=2)
+    market = open_market(cluster, policy="preemptive", parameters={"only_with_ps": only_with_ps})
+    set_time(market, 10.0)
+    short, long = send(market, alice, epochs=6, chunks=2), send(market, alice, epochs=20, chunks=2)
+    go_to(market, 2.5)
+    with checked_change(cluster):
+        of_ps.update(amount=1)
+    assert window(long)[1:] == ((1, None) if only_with_ps else (1, end_of(long)))
+    assert window(short)[2] is not None
+    book.forget()
+    for slot in (20, 60):
+        go_to(market, slot)
+    assert {window(bid)[0] for bid in (short, long)} == {BidState.COMPLETED}
+    market.refresh_from_db()
+    wrong = [f.check for f in audit_market(market) if not f.passed]
+    assert wrong == ([] if only_with_ps else ["no parameter server is shared"])
+
+
 def test_chunks_on_a_server_that_becomes_a_cloud_are_sent_elsewhere(db: None, alice: User) -> None:
     market = open_market(make_cluster(servers=2, horizon=40), policy="preemptive", parameters={"cloud": "edge"})
     set_time(market, 10.0)
