@@ -10,6 +10,7 @@ from auctions.domain.money import money_of
 from auctions.engine.standing_quote import StandingReading, standing_of
 from auctions.engine.submission import Quote
 from auctions.models import Bid, BidState
+from auctions.readings.explanations import explanation
 from auctions.readings.queues import Displacement
 from auctions.readings.schedules import Receipt, ScheduleReading, granted, receipt_of
 from web.pagination import Page
@@ -127,7 +128,7 @@ class _DecisionOut(Answer):
     reason = string(
         "Reason of a rejection: price, no_room, impossible, worthless, expired, refused or over_budget.", null=True
     )
-    explanation = string("The decision in words.", source="decision.explanation")
+    explanation = string("The decision in words.")
     schedule = ScheduleOut(allow_null=True, help_text="The schedule; null if rejected, or without a planned start.")
     promised_slot, promised_s, promised_at = slot_times(
         "decision.due", "Promised completion; null if rejected, or if the machines are what is promised", null=True
@@ -148,6 +149,10 @@ class _DecisionOut(Answer):
     @staticmethod
     def reason_of(row: "Quote | Receipt") -> str | None:
         return None if row.decision.reason is None else str(row.decision.reason)
+
+    @staticmethod
+    def explanation_of(row: "Quote | Receipt") -> str:
+        return explanation(row.decision, row.offered)
 
     @staticmethod
     def schedule_of(row: "Quote | Receipt") -> ScheduleReading | None:

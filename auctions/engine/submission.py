@@ -57,6 +57,11 @@ class Quote:
     standing_admitted_share: float | None = None
     """Share of recent standing bids that were admitted in the end, as far as it may be published; None if unknown."""
 
+    @property
+    def offered(self) -> float:
+        """The stated value."""
+        return self.core.utility.value
+
 
 def page_key(form: str) -> str:
     """Return the key under which the bid of a form is stored.

@@ -54,6 +54,8 @@ class Receipt:
     """The last decision, or for a bid that stands, or that was withdrawn while it stood, the first one."""
     decision: Decision
     snapshot: InventorySnapshot
+    offered: float | None
+    """The stated value; None if the bid states a weight."""
 
     @property
     def ledger_version(self) -> int:
@@ -76,7 +78,8 @@ def receipt_of(bid: Bid) -> Receipt | None:
     if record is None or bid.seal_id is not None:
         return None
     snapshot = snapshots_at(bid.market_id, {record.inventory_version})[record.inventory_version]
-    return Receipt(record, Decision.from_json(parse(record.receipt)), snapshot)
+    offered = bid.resolved_request.get("utility", {}).get("value")
+    return Receipt(record, Decision.from_json(parse(record.receipt)), snapshot, offered)
 
 
 def last_record(bid: Bid) -> DecisionRecord | FirstDecision | None:

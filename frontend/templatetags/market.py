@@ -12,11 +12,11 @@ from auctions.domain.money import Money
 from auctions.domain.money import money_of as money_of_bid
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
+from auctions.readings.explanations import Explained, explanation
 from cluster import operators
 from execution import programs
 from execution.models import Program
 from frontend.figures.timeline import TimeLine
-from frontend.presenters.explanations import Explained, explanation
 from frontend.presenters.states import COUNTERFACTUAL_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
 from studies.background.models import JobState

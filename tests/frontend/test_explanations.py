@@ -10,9 +10,9 @@ from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
+from auctions.readings.explanations import explanation
 from cluster.documents import import_cluster
 from cluster.models import Cluster
-from frontend.presenters.explanations import explanation
 from tests.auctions.worlds import make_market, make_operator, submit
 
 

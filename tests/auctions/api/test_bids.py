@@ -1,5 +1,6 @@
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ from rest_framework.test import APIClient
 
 from auctions.engine import decision_queue
 from auctions.engine.markets import set_open
-from auctions.models import Bid, BidState, Market
+from auctions.models import Bid, BidState, DecisionRecord, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, set_time
 from web import waiting
+from web.numbers import money
 
 BIDS = f"{BASE}/bids"
 PROBLEM = "application/problem+json"
@@ -248,6 +250,17 @@ def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market
     assert {key: decision[key] for key in quote.keys() - only_quoted} == {
         key: quote[key] for key in quote.keys() - only_quoted
     }
+
+
+def test_a_small_amount_in_words_is_not_zero(client_of: Callable[[User], APIClient], alice: User) -> None:
+    market, api = make_market(initial_low=1e-9, initial_high=1e-6), client_of(alice)
+    quote = post(api, f"{BASE}/quotes", body()).json()
+    post(api, BIDS, body())
+    decision_queue.process_pending(market.pk)
+    for said in (quote, api.get(f"{BIDS}/1").json()["decision"]):
+        assert 0 < said["payment"] < 0.001
+        assert f"costs {money(said['payment'])} at the posted prices" in said["explanation"]
+    assert "costs 0.00 at the posted prices" in DecisionRecord.objects.get().receipt, "receipts stay as they are"
 
 
 def test_waiting_bids_are_withdrawn_and_jobs_cancelled(api: APIClient, market: Market) -> None:

@@ -1,4 +1,4 @@
-"""Explanations of decisions, as pages show them."""
+"""Explanations of decisions, as pages and REST show them."""
 
 import re
 from typing import Protocol
@@ -27,10 +27,10 @@ class Explained(Protocol):
 
 
 def explanation(decision: Explained, offered: float | None = None) -> str:
-    """Return an explanation with its amounts as they are written elsewhere on pages.
+    """Return an explanation with its amounts as `web.numbers.money` writes them.
 
     The core writes them with two decimals, so that a small one is "0.00". Its words are part of receipts, which replays
-    have to give again: only pages show them otherwise. `offered` is the stated value, None if it is not known.
+    have to give again: only pages and REST show them otherwise. `offered` is the stated value, None if it is not known.
     """
     exact = {"value": decision.value, "payment": decision.payment, "offered": offered}
 
