@@ -58,7 +58,8 @@ class Housekeeping:
             Seconds since 1970.
         """
         if execution.pk not in self._left:
-            if now < self._due.get(execution.pk, 0.0):
+            # A search that is due later than an hour from now was noted while the clock was ahead.
+            if now < self._due.get(execution.pk, 0.0) <= now + EVERY_S:
                 return
             self._due[execution.pk] = now + EVERY_S
             self._left[execution.pk] = deletions(fence, execution, now=now)

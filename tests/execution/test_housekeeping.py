@@ -191,6 +191,17 @@ def test_much_is_deleted_in_several_loops_and_looked_for_once_an_hour(world: Wor
     assert not (ended / "more").exists()
 
 
+def test_old_files_are_looked_for_at_once_after_the_clock_was_set_back(world: World) -> None:
+    Lease.objects.create(name="executor", holder="one", fence=1, until=0)
+    keeping, execution = Housekeeping(), Execution.objects.get()
+    keeping.go_on(1, execution, now=world.now + 2 * DAY_S)
+    old = engine_root("lab") / "ended" / "old"
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+    keeping.go_on(1, execution, now=world.now)
+    assert not old.exists()
+
+
 def test_a_refused_launch_is_said_once_and_tried_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
