@@ -4,6 +4,7 @@ An archive has only files and directories below one directory: no links, no devi
 unpacked by the same code when it is checked and when it is used.
 """
 
+import errno
 import gzip
 import hashlib
 import io
@@ -15,11 +16,14 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Self
+
+from web.errors import ServiceError
 
 LARGEST_ARCHIVE: Final = 6_000_000
 """Bytes of an archive at most; as base64 it fits into the body of a request."""
@@ -56,6 +60,12 @@ class BadArchive(Exception):
     """An archive that cannot be used; the message has the form "expected ..., got ..."."""
 
 
+class DiskFull(ServiceError):
+    """There is no room for an archive, or for the files in it: the archive may be a good one."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
 @dataclass(frozen=True)
 class _Entry:
     name: str
@@ -70,23 +80,24 @@ def sha256_of(data: bytes) -> str:
 
 
 def check(data: bytes) -> None:
-    """Raise BadArchive if an archive cannot be unpacked."""
-    with tempfile.TemporaryDirectory(prefix="shadowprice-") as aside:
+    """Raise BadArchive if an archive cannot be unpacked, DiskFull if there is no room to try."""
+    with _full_disk_in_words(), tempfile.TemporaryDirectory(prefix="shadowprice-") as aside:
         unpack(data, Path(aside))
 
 
 def store(file: Path, data: bytes) -> None:
-    """Store a checked archive at a place that is named by its hash, unless it is there."""
+    """Store a checked archive at a place that is named by its hash, unless it is there; raises DiskFull."""
     if file.exists():
         os.utime(file)  # it is in use again: whatever deletes old archives waits
         return
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=file.parent, prefix=".")
-    with open(handle, "wb") as written:
-        written.write(data)
-        written.flush()
-        os.fsync(written.fileno())
-    os.replace(aside, file)
+    with _full_disk_in_words():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(dir=file.parent, prefix=".")
+        with open(handle, "wb") as written:
+            written.write(data)
+            written.flush()
+            os.fsync(written.fileno())
+        os.replace(aside, file)
 
 
 def provide(file: Path, sha256: str, place: Path, *, user: int | None) -> None:
@@ -98,6 +109,8 @@ def provide(file: Path, sha256: str, place: Path, *, user: int | None) -> None:
     ------
     BadArchive
         If the file is missing, is not the one with this hash, or cannot be unpacked.
+    DiskFull
+        If there is no room for its files.
     """
     if place.is_dir():
         return
@@ -107,8 +120,9 @@ def provide(file: Path, sha256: str, place: Path, *, user: int | None) -> None:
         raise BadArchive(f"expected the archive {sha256[:12]}, got: {error.strerror}") from None
     if sha256_of(data) != sha256:
         raise BadArchive(f"expected an archive with the hash {sha256[:12]}, got {sha256_of(data)[:12]}")
-    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=place.parent, prefix="."))
+    with _full_disk_in_words():
+        place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=place.parent, prefix="."))
     try:
         unpack(data, aside)
         _protect(aside, user)
@@ -128,20 +142,32 @@ def remove(place: Path) -> None:
 
 
 def unpack(data: bytes, into: Path) -> None:
-    """Unpack an archive into an empty directory; raises BadArchive if that is not possible."""
+    """Unpack an archive into an empty directory; raises BadArchive or DiskFull if that is not possible."""
     if len(data) > LARGEST_ARCHIVE:
         raise BadArchive(f"expected at most {LARGEST_ARCHIVE:,} bytes, got {len(data):,}")
     try:
-        if data.startswith(b"\x1f\x8b"):
-            _unpack_tar(data, into)
-        elif data.startswith(b"PK\x03\x04"):
-            _unpack_zip(data, into)
-        else:
-            raise BadArchive("expected a tar.gz or zip archive, got other bytes")
+        with _full_disk_in_words():
+            if data.startswith(b"\x1f\x8b"):
+                _unpack_tar(data, into)
+            elif data.startswith(b"PK\x03\x04"):
+                _unpack_zip(data, into)
+            else:
+                raise BadArchive("expected a tar.gz or zip archive, got other bytes")
     except _UNREADABLE as error:
         # Of an error of the system only its words: the path is one of this service.
         words = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise BadArchive(f"expected an archive that can be unpacked, got: {words[:200]}") from None
+
+
+@contextmanager
+def _full_disk_in_words() -> Iterator[None]:
+    """Raise DiskFull where the system says that there is no room, or that a quota leaves none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull("The disk of the service has no room for the archive; try again later.") from error
+        raise
 
 
 def _unpack_tar(data: bytes, into: Path) -> None:

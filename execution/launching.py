@@ -8,7 +8,7 @@ from typing import Final
 
 from cluster.models import Server
 from execution import archives, records
-from execution.archives import BadArchive
+from execution.archives import BadArchive, DiskFull
 from execution.engines.base import Engine, EngineError
 from execution.models import Execution, Generation, Process, Program, Training
 from execution.places import archive_file
@@ -61,7 +61,7 @@ class Launcher:
                     raise EngineError(problem)
                 _provide(execution, generation.training, generation)
                 engine.launch(start_of(execution, generation.training, generation, process, processes))
-            except (EngineError, BadArchive) as error:
+            except (EngineError, BadArchive, DiskFull) as error:
                 self._note(fence, process, str(error), before, tick=tick)
             else:
                 self._refused.pop(process.key, None)

@@ -1,5 +1,6 @@
 """Programs in archives: what is unpacked, which user may read it, and what is refused."""
 
+import errno
 import os
 import random
 import tarfile
@@ -121,6 +122,25 @@ def test_an_archive_is_refused_in_words(name: str, monkeypatch: pytest.MonkeyPat
         archives.check(data)
     assert words in str(error.value)
     assert tempfile.gettempdir() not in str(error.value), "a path of this service"
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_a_full_disk_is_not_the_fault_of_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[], bytes]
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(archives, "_check_entries", fill)
+    monkeypatch.setattr(os, "fsync", fill)
+    file, data = tmp_path / "a", pack()
+    with pytest.raises(archives.DiskFull, match="no room"):
+        archives.check(data)
+    with pytest.raises(archives.DiskFull, match="no room"):
+        archives.store(file, data)
+    file.write_bytes(data)
+    with pytest.raises(archives.DiskFull, match="no room"):
+        archives.provide(file, archives.sha256_of(data), tmp_path / "p", user=None)
 
 
 def test_what_the_headers_do_not_say_is_counted_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

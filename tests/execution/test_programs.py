@@ -1,6 +1,8 @@
 """Programs that users bring: who may bring, see, name and close them, by REST, on pages, and when they run."""
 
 import base64
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,17 @@ def test_a_program_is_stored_with_its_hash_and_runs_for_its_owner(world: World, 
     assert {one.working_directory for one in starts} == {unpacked("lab", sha256, None)}
     assert {one.arguments for one in starts} == {("python3", "job.py")}
     assert Training.objects.get().program_id == made["id"]
+
+
+def test_a_full_disk_is_no_wrong_field(people: dict[str, APIClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(archives, "_check_entries", fill)
+    answer = people["alice"].post(PROGRAMS, sent(), format="json")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "3")
+    assert answer.json()["detail"] == "The disk of the service has no room for the archive; try again later."
+    assert not Program.objects.filter(name="mine").exists()
 
 
 def test_others_neither_see_nor_name_nor_close_it(world: World, people: dict[str, APIClient]) -> None:
