@@ -5,6 +5,7 @@ bidder may not read it: it has figures of all bidders together, at once.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from hmac import compare_digest
 from ipaddress import ip_address, ip_network
 from time import perf_counter
@@ -24,13 +25,17 @@ from rest_framework.request import Request
 
 from accounts.permissions import WithinToken
 from auctions.domain import announcements
+from auctions.models import Delivery, DeliveryStatus
 from auctions.readings.market_metrics import MarketMetrics
 from auctions.runtime import health
+from cluster import clock
 from cluster.operators import is_operator
 from web import metrics
 from web.views import ApiView
 
 SCHEME: Final = "Bearer "
+RECENT: Final = timedelta(days=3)
+"""Age of messages of webhooks that count as given up; that takes a day if their webhook stays on."""
 
 
 class ForOperators(BasePermission):
@@ -92,8 +97,19 @@ class _Service(Collector):
         yield GaugeMetricFamily(
             "shadowprice_database_seconds", "Time of one query of the database.", value=perf_counter() - began
         )
+        yield _messages()
         if not settings.EMBEDDED:
             yield from _broker()
+
+
+def _messages() -> Metric:
+    """The messages of webhooks by status; those that were given up long ago are left out, as there may be many."""
+    found = GaugeMetricFamily("shadowprice_webhook_messages", "Messages of webhooks, by status.", labels=["status"])
+    waiting = Delivery.objects.filter(status=DeliveryStatus.WAITING)
+    given_up = Delivery.objects.filter(status=DeliveryStatus.GIVEN_UP, created_at__gt=clock.now() - RECENT)
+    for status, rows in ((DeliveryStatus.WAITING, waiting), (DeliveryStatus.GIVEN_UP, given_up)):
+        found.add_metric([status.value], rows.count())
+    return found
 
 
 def _broker() -> Iterator[Metric]:

@@ -1,5 +1,6 @@
 """Messages are delivered at least once and in order, tried again, given up, and sent again on demand."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from threading import Event
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Membership
@@ -131,6 +133,28 @@ def test_a_message_is_given_up_after_the_last_attempt_and_the_next_one_is_sent(
     given_up, delivered = Delivery.objects.order_by("pk")
     assert (given_up.status, given_up.attempts) == (DeliveryStatus.GIVEN_UP, len(BACKOFF_S) + 1)
     assert delivered.status == DeliveryStatus.DELIVERED
+
+
+def test_metrics_count_the_messages_that_wait_and_those_that_were_given_up(
+    market: Market, alice: User, made: Made, settings: LazySettings
+) -> None:
+    def counts() -> dict[str, int]:
+        lines = Client().get("/metrics").content.decode().splitlines()
+        found = (re.match(r'shadowprice_webhook_messages\{status="(\w+)"\} (\S+)', line) for line in lines)
+        return {one[1]: int(float(one[2])) for one in found if one}
+
+    settings.METRICS_ADDRESSES = ["127.0.0.1"]
+    assert counts() == {"waiting": 0, "given_up": 0}
+    for _ in range(2):
+        submit(market, alice)
+    messages.derive()
+    assert counts() == {"waiting": 2, "given_up": 0}
+    Delivery.objects.filter(pk=min(Delivery.objects.values_list("pk", flat=True))).update(
+        status=DeliveryStatus.GIVEN_UP, next_at=None
+    )
+    assert counts() == {"waiting": 1, "given_up": 1}
+    Delivery.objects.update(created_at=clock.now() - timedelta(days=4))
+    assert counts() == {"waiting": 1, "given_up": 0}
 
 
 def test_a_webhook_without_success_for_days_is_switched_off_and_keeps_its_messages(
