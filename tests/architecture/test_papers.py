@@ -89,14 +89,13 @@ def test_every_dependency_is_argued_for_and_no_other() -> None:
 def test_every_package_that_is_imported_is_a_dependency_or_a_part_of_one() -> None:
     """A package that only another one brings may be gone with the next version of that one."""
     distributions = packages_distributions()
-    parts = {"asgiref", "kombu"}  # of Django and of Celery
     to_run = {canonical(one) for one in PROJECT["dependencies"]}
     optional = {extra: {canonical(one) for one in names} for extra, names in PROJECT["optional-dependencies"].items()}
     missing = set()
     for path in (path for path in tracked() if path.suffix == ".py"):
         room = path.relative_to(ROOT).parts[0]
         allowed = to_run | optional["traces"] | (optional["dev"] if room in ("tests", "benchmarks") else set())
-        for name in set(imported(path)) - set(sys.stdlib_module_names) - parts:
+        for name in set(imported(path)) - set(sys.stdlib_module_names):
             brought_by = {canonical(one) for one in distributions.get(name, ())}
             if brought_by and not brought_by & allowed:
                 missing.add((room, name))
