@@ -4,11 +4,11 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks import elastic, offline, overload, philly, preemptive, split_learning, weighted
+from benchmarks.arguments import trace_of_jobs
 from benchmarks.decision import Measurement, measure
 from benchmarks.twin import compare
 from scheduling.kernels import warm_up_all
@@ -28,8 +28,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds, smaller samples")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs to replay instead of a drawn day")
-    parser.add_argument("--week", type=Path, metavar="FILE", help="a trace of jobs to replay instead of a drawn week")
+    parser.add_argument(
+        "--day", type=trace_of_jobs, metavar="FILE", help="a trace of jobs to replay instead of a drawn day"
+    )
+    parser.add_argument(
+        "--week", type=trace_of_jobs, metavar="FILE", help="a trace of jobs to replay instead of a drawn week"
+    )
     arguments = parser.parse_args()
     began = time.perf_counter()
     warm_up_all()

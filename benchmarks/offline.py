@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.arguments import count
+from benchmarks.arguments import count, trace_of_jobs
 from benchmarks.philly import DAY, SLOT_S, jobs_of, source_of
 from scheduling.book.ledger import Ledger
 from scheduling.instances.preemptive import read_preemptive
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="on the wall, for each instance")
     parser.add_argument("--instances", type=count, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs instead of a drawn day")
+    parser.add_argument("--day", type=trace_of_jobs, metavar="FILE", help="a trace of jobs instead of a drawn day")
     arguments = parser.parse_args()
     warm_up_all()
     instances, seconds = (2, 10.0) if arguments.quick else (arguments.instances, arguments.seconds)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import philly_rows
+from benchmarks.arguments import trace_of_jobs
 from cluster.traces.formats import open_trace, read_trace
 from cluster.traces.records import TraceJob
 from scheduling.kernels import warm_up_all
@@ -113,8 +114,8 @@ def table(*, files: Files, quick: bool, seed: int) -> Iterator[str]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.philly", description=__doc__)
-    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs to replay as the day")
-    parser.add_argument("--week", type=Path, metavar="FILE", help="a trace of jobs to replay as the week")
+    parser.add_argument("--day", type=trace_of_jobs, metavar="FILE", help="a trace of jobs to replay as the day")
+    parser.add_argument("--week", type=trace_of_jobs, metavar="FILE", help="a trace of jobs to replay as the week")
     parser.add_argument("--quick", action="store_true", help="only the day under FIFO")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.arguments import count
+from benchmarks.arguments import count, existing_file
 from benchmarks.market_on_traces.archive import COMMITTED, Archive, read_archive, write_archive
-from benchmarks.market_on_traces.cells import Cell, Place
+from benchmarks.market_on_traces.cells import Cell, NoCells, Place
 from benchmarks.market_on_traces.contenders import contenders
 from benchmarks.market_on_traces.page import with_sections
 from benchmarks.market_on_traces.picture import picture
@@ -53,12 +53,14 @@ def main() -> None:
     parser.add_argument("--known", action="store_true", help="compute nothing: report the cells of the file")
     parser.add_argument("--trace", default="", help="only traces whose name has this in it")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write the picture, SVG")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the marked sections of this document again")
+    parser.add_argument(
+        "--page", type=existing_file, metavar="FILE", help="write the marked sections of this document again"
+    )
     parser.add_argument("--archive", type=Path, metavar="FILE", help="write all cells into this compressed file")
     parser.add_argument("--commit", default="", help="with --archive: the commit at which the cells were computed")
     parser.add_argument(
         "--archived",
-        type=Path,
+        type=existing_file,
         metavar="FILE",
         nargs="?",
         const=COMMITTED,
@@ -73,6 +75,8 @@ def main() -> None:
         cells = list(read_archive(options.archived).cells) if options.archived else computed(options)
     except NoTraces as error:
         parser.error(f"--traces: {error}")
+    except NoCells as error:
+        parser.error(str(error))
     if not cells:
         parser.error("expected cells to report, got none: no policy, trace or stored cell is as --only and --trace say")
     for line in table(cells):

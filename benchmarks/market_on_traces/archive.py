@@ -2,12 +2,12 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.market_on_traces.cells import Cell
+from benchmarks.market_on_traces.cells import Cell, NoCells, read_cell
 
 COMMITTED: Final = Path(__file__).parents[2] / "docs/measurements/market-on-traces/cells.jsonl.gz"
 """The cells of the tables in `docs/measurements/market-on-traces.md`."""
@@ -40,12 +40,16 @@ def read_archive(path: Path) -> Archive:
 
     Raises
     ------
-    ValueError
-        If the number of cells is not the one in the first line.
+    NoCells
+        If it is another file, or the number of cells is not the one in the first line.
     """
-    head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-    found = json.loads(head)
-    cells: Sequence[Cell] = [Cell.from_json(json.loads(line)) for line in lines]
-    if len(cells) != found["cells"]:
-        raise ValueError(f"{path}: expected {found['cells']} cells, got {len(cells)}")
-    return Archive(found["command"], found["commit"], tuple(cells))
+    try:
+        head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        found = json.loads(head)
+        command, commit, number = found["command"], found["commit"], found["cells"]
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
+        raise NoCells(f"{path}: expected a compressed file of cells, got another one ({error})") from error
+    cells = tuple(read_cell(line) for line in lines)
+    if len(cells) != number:
+        raise NoCells(f"{path}: expected {number} cells, got {len(cells)}")
+    return Archive(command, commit, cells)

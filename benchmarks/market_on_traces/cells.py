@@ -1,5 +1,6 @@
 """The result of one policy on one workload."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Self
@@ -78,6 +79,18 @@ class Cell:
     def from_json(cls, document: Json) -> Self:
         """Read the output of `to_json`."""
         return cls(**{**document, "place": Place(**document["place"])})
+
+
+class NoCells(ValueError):
+    """A file has no cells, or other contents than these."""
+
+
+def read_cell(line: str) -> Cell:
+    """Read a cell from a line of JSON; raises NoCells if there is something else."""
+    try:
+        return Cell.from_json(json.loads(line))
+    except (ValueError, TypeError, KeyError) as error:
+        raise NoCells(f"expected a cell in each line, got {line[:60]!r}") from error
 
 
 def cells_of(source: Source, place: Place, contenders: list[Contender]) -> Iterator[Cell]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from benchmarks.market_on_traces.cells import Cell, Place, cells_of
+from benchmarks.market_on_traces.cells import Cell, Place, cells_of, read_cell
 from benchmarks.market_on_traces.contenders import Contender
 from benchmarks.market_on_traces.workloads import Source
 from cluster.memory import pass_over_what_is_loaded
@@ -30,7 +30,7 @@ class Results:
         if len(whole) < len(lines):
             path.write_text("".join(whole), encoding="utf-8")
         for line in whole:
-            self._take(Cell.from_json(json.loads(line)))
+            self._take(read_cell(line))
 
     def get(self, place: Place, sha256: str, contender: Contender) -> Cell | None:
         """Return the cell; None if it was not computed with these settings."""

@@ -1,6 +1,8 @@
 """The benchmark of markets on traces: workloads, cells, verdicts on made-up cells, the file of results, the picture."""
 
+import argparse
 import gzip
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.arguments import trace_of_jobs
 from benchmarks.market_on_traces.__main__ import main
 from benchmarks.market_on_traces.archive import COMMITTED, OWN_CELLS, Archive, read_archive, write_archive
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of
@@ -398,3 +401,38 @@ def test_the_command_prints_the_table_and_the_verdicts(
     assert "| by_size | dps | " in printed
     assert "dps: by size: welfare / best policy >= 0.99 in every cell:" in printed
     assert (tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def other_files() -> dict[str, bytes | None]:
+    """Contents of files that have no cells; None for one that is missing."""
+    lines = {"no line of JSON": b"x\n", "a list": b"[]\n", "another document": b"{}\n"}
+    packed = {f"{name}, compressed": gzip.compress(content) for name, content in lines.items()}
+    head = b'{"command": "x", "commit": "y", "cells": 1}\n'
+    packed["a cell of another form"] = gzip.compress(head + b'{"place": {}}\n')
+    packed["a file that was cut off"] = COMMITTED.read_bytes()[:1000]
+    return {"nothing": None, "not compressed": head, **packed}
+
+
+OTHERS = other_files()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_without_cells_is_named_in_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cells.gz"
+    if (content := OTHERS[name]) is not None:
+        file.write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["market_on_traces", "--archived", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "expected" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("content", "words"), [(None, "expected a file"), (b"a,b\n", "expected a trace of jobs")])
+def test_a_trace_that_is_missing_or_of_another_form_is_named(tmp_path: Path, content: bytes | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / "day").write_bytes(content)
+    with pytest.raises(argparse.ArgumentTypeError, match=words):
+        trace_of_jobs(str(tmp_path / "day"))
