@@ -10,7 +10,7 @@ from auctions.counterfactual.comparison import Comparison, compare
 from auctions.counterfactual.record import Record
 from scheduling import kernels
 from scheduling.model.errors import InvalidField, SchedulingError
-from scheduling.registry import make_policy
+from scheduling.registry import recorded_policy
 from studies.background import states
 from studies.background.loading import load_kernels
 from studies.background.models import Stage
@@ -62,7 +62,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
 
 def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: Stopping) -> None:
     try:
-        load_kernels(attempt, kernels.needed_by(make_policy(row.policy, row.parameters)), stopping)
+        load_kernels(attempt, kernels.needed_by(recorded_policy(row.policy, row.parameters)), stopping)
         if stopping():
             raise Stopped
         watch = _Watch(attempt, stopping)
@@ -81,4 +81,4 @@ def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: St
 
 def _replayed(row: Counterfactual, watch: _Watch) -> Comparison:
     record = Record(row.market_id, version=row.version, slot=row.slot, submitted=row.submitted)
-    return compare(record, make_policy(row.policy, row.parameters), since=row.since, progress=watch)
+    return compare(record, recorded_policy(row.policy, row.parameters), since=row.since, progress=watch)

@@ -21,7 +21,7 @@ from scheduling import kernels
 from scheduling.model.decision import canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Json
-from scheduling.registry import make_policy
+from scheduling.registry import recorded_policy
 from studies.background.child import DRAWING, LOADING, Report, own_output, reports_to
 from studies.experiments.bounds import bound_of
 from studies.experiments.version import version
@@ -68,7 +68,7 @@ def _draw(order: Json) -> Workload:
 def _load_kernels(order: Json, report: Report) -> None:
     """Load the kernels of an order before anything is measured; reports the stage before a slow load."""
     policy = order["policy"]
-    needed = kernels.needed_by(make_policy(**policy)) if policy is not None else (kernels.BOUNDS,)
+    needed = kernels.needed_by(recorded_policy(**policy)) if policy is not None else (kernels.BOUNDS,)
     new = [group for group in needed if not kernels.is_warm(group)]
     if new:
         report({"stage": LOADING})
@@ -118,7 +118,7 @@ def _result(order: Json, workload: Workload, progress: Callable[[int, int], None
         began = process_time()
         bound = bound_of(workload, progress)
         return {"bound": bound}, {"cpu_s": process_time() - began}
-    policy = make_policy(order["policy"]["name"], order["policy"]["parameters"])
+    policy = recorded_policy(order["policy"]["name"], order["policy"]["parameters"])
     replayed = run(workload, policy, final=not order["standing"], progress=progress)
     result: Json = {
         "policy": {"name": policy.name, "parameters": policy.to_json()},

@@ -4,6 +4,7 @@ import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -11,11 +12,14 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F
 
+from auctions.counterfactual.comparison import Comparison, compare
+from auctions.counterfactual.record import Record
 from auctions.engine import decision_queue
 from auctions.kernels import compiling
 from auctions.models import Bid, Market
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 from studies.background import dead_workers, loading, states
 from studies.background.creating import TooManyOpen
@@ -59,6 +63,24 @@ def test_one_that_is_completed_has_replayed_all_events_however_short_it_is(
     found = after(counterfactual)
     assert found.events is not None
     assert found.replayed == found.events > 1
+
+
+def test_a_parameter_that_came_with_an_upgrade_has_the_value_of_before(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counterfactual = submitted(market, olga, policy="completions")
+    now = counterfactual.parameters
+    Counterfactual.objects.update(parameters={key: now[key] for key in now if key not in ("each_kind", "beside")})
+    policies: list[Policy] = []
+
+    def noted(record: Record, policy: Policy, **options: Any) -> Comparison:
+        policies.append(policy)
+        return compare(record, policy, **options)
+
+    monkeypatch.setattr(computing, "compare", noted)
+    assert compute_next()
+    (policy,) = policies
+    assert policy.to_json() == {**now, "each_kind": False, "beside": False} != now
 
 
 def test_the_same_request_on_the_same_record_has_the_same_result(market: Market, olga: User) -> None:

@@ -141,6 +141,20 @@ def test_rejected_bids_stand_unless_an_experiment_says_otherwise_or_is_from_befo
     assert cells[0].identity != cells[1].identity == cells[2].identity
 
 
+def test_a_parameter_that_came_with_an_upgrade_has_the_value_of_before(alice: User) -> None:
+    workloads = [{"trace": uploaded(alice).pk, "gpus": 16}]
+    body = matrix(workloads=workloads, policies=[{"name": "completions"}], seeds=[1], bound=False)
+    experiment = submitted(alice, body)
+    (policy,) = experiment.matrix["policies"]
+    now = dict(policy["parameters"])
+    del policy["parameters"]["beside"]
+    experiment.save(update_fields=["matrix"])
+    assert compute_here() == 1
+    (cell,) = readings.results_of(experiment).cells
+    assert cell.outcome is not None
+    assert cell.outcome["policy"]["parameters"] == {**now, "beside": False} != now
+
+
 def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User, traces: Traces) -> None:
     cases: list[tuple[Path, dict[str, Any], str]] = [
         (traces.tiresias, {"machines": traces.nodes, "quotas": traces.quotas}, "tenant"),
