@@ -19,7 +19,8 @@ def set_budget(team: Team, *, period: BudgetKind, amount: int) -> Budget:
     A period is stored with its first decision or grant, so a first budget holds at once, as a change does until then.
     """
     with transaction.atomic():
-        Team.objects.select_for_update(no_key=True).get(pk=team.pk)  # a first budget has no row that could be locked
+        # A first budget has no row that could be locked. Of a team that is deleted meanwhile it cannot be stored.
+        Team.objects.select_for_update(no_key=True).filter(pk=team.pk).first()
         budget = Budget.objects.select_for_update(no_key=True).filter(team=team).first()
         before = (None, None) if budget is None else (budget.get_period_display(), in_words(budget.amount))
         if budget is None:

@@ -43,7 +43,7 @@ def creating(table: JobTable[Any], owner: User, *, count: int) -> Iterator[None]
         _check(table, {table.owner: owner.pk}, count, most, of="yours")
         team = Membership.objects.filter(user=owner.pk).values_list("team", flat=True).first()
         if team is not None:
-            Team.objects.select_for_update(no_key=True).get(pk=team)
+            Team.objects.select_for_update(no_key=True).filter(pk=team).first()  # none if it is deleted meanwhile
             _check(table, {table.team: team}, count, most * settings.OPEN_WORK_OF_TEAM, of="your team")
         yield
         table.wake()

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from accounts import teams
-from accounts.models import Role
+from accounts.models import Role, Team
 from auctions.models import Market
 from scheduling.registry import make_policy
 from studies.background import dead_workers, states
@@ -284,3 +285,21 @@ def test_too_much_waiting_work_of_one_team_is_refused_with_429(
     assert refusal.status_code == 429
     assert refusal.json()["detail"] == f"2 {word} of your team wait or are computed; at most 2 may."
     assert client_of(carol).post(path, body, format="json").status_code == 202, "carol is in no team"
+
+
+def test_a_member_whose_team_is_deleted_meanwhile_is_served(market: Market) -> None:
+    dora, team = make_user("dora"), teams.create_team("vision", "Vision")
+    teams.add_member(team, dora, Role.BIDDER)
+    deletions = iter([Team.objects.filter(pk=team.pk)])
+
+    def delete_before_lock(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        """Delete it when it is about to be locked: its member was read before."""
+        if 'FROM "accounts_team"' in sql:
+            for rows in deletions:
+                rows.delete()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(delete_before_lock):
+        ask(COUNTERFACTUALS, dora, 1)
+    assert not Team.objects.exists()
+    assert Counterfactual.objects.filter(owner=dora).count() == 1

@@ -9,12 +9,12 @@ from rest_framework.test import APIClient
 
 from accounts import teams, tokens
 from accounts.models import Team
-from auctions.engine import intake
+from auctions.engine import budgets, intake
 from auctions.engine.submission import submit_bid
-from auctions.models import Bid
+from auctions.models import Bid, Budget
 from cluster.database.busy import is_overtaken
 from tests.accounts.members import page_of
-from tests.auctions.worlds import body, make_market, make_user
+from tests.auctions.worlds import body, make_market, make_operator, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,6 +71,23 @@ def test_an_account_that_is_deleted_meanwhile_gets_no_token(monkeypatch: pytest.
     answer = client.post("/api/v1/tokens", {"name": "laptop", "scope": "read"}, format="json")
     assert answer.status_code == 409
     assert answer.json()["detail"].endswith("nothing was stored. Look at what is there now before you send it again.")
+
+
+def test_a_team_that_is_deleted_meanwhile_gets_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    team = teams.create_team("vision", "Vision")
+    set_budget = budgets.set_budget
+
+    def deleted(*args: Any, **kwargs: Any) -> Budget:
+        Team.objects.filter(pk=team.pk).delete()
+        return set_budget(*args, **kwargs)
+
+    monkeypatch.setattr(budgets, "set_budget", deleted)
+    client = APIClient(raise_request_exception=False)
+    client.force_authenticate(make_operator("olga"))
+    answer = client.put("/api/v1/teams/vision/budget", {"period": "month", "credits": 1000}, format="json")
+    assert answer.status_code == 409
+    assert answer.json()["detail"].startswith("Another request has meanwhile stored or deleted")
+    assert not Budget.objects.exists()
 
 
 def test_a_name_that_exists_once_is_taken_meanwhile_and_another_rule_is_a_mistake() -> None:
