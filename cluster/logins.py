@@ -38,8 +38,15 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
     def clean_expired_user_attempts(
         self, request: HttpRequest | None = None, credentials: Credentials | None = None
     ) -> int:
-        """Delete expired failures; if there are none, without a transaction, which would lock."""
-        forgotten = AccessAttempt.objects.filter(attempt_time__lte=clock.now() - settings.AXES_COOLOFF_TIME)
+        """Delete expired failures; if there are none, without a transaction, which would lock.
+
+        Failures from before the clock was set back count from now on: they would lock until the time of that clock.
+        """
+        moment = clock.now()
+        ahead = AccessAttempt.objects.filter(attempt_time__gt=moment)
+        if ahead.exists():
+            ahead.update(attempt_time=moment)
+        forgotten = AccessAttempt.objects.filter(attempt_time__lte=moment - settings.AXES_COOLOFF_TIME)
         return int(forgotten.delete()[0]) if forgotten.exists() else 0
 
 

@@ -167,6 +167,18 @@ def test_a_lock_ends_by_itself_and_guesses_meanwhile_do_not_extend_it(time: Stan
     assert by_rest("alice", PASSWORD).status_code == 200
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_lock_from_before_the_clock_was_set_back_ends_in_time(way: Guess, time: StandingTime) -> None:
+    time.now += timedelta(days=2)
+    guess(by_rest, "alice", OF_BOTH)
+    time.now -= timedelta(days=2)
+    answer = way("alice", PASSWORD)
+    whole = settings.AXES_COOLOFF_TIME.total_seconds()
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, f"{whole:.0f}")
+    time.now += settings.AXES_COOLOFF_TIME + timedelta(seconds=1)
+    assert way("alice", PASSWORD).status_code == WAYS[way][1]
+
+
 def test_the_end_of_a_lock_is_that_of_the_last_limit_that_is_reached(time: StandingTime) -> None:
     begun = time.now
     for i in range(OF_ADDRESS):
