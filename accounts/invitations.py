@@ -40,12 +40,14 @@ def invite(team: Team, role: Role, *, days: int, by: User, email: str = "") -> I
     """
     if email and not settings.EMAIL_HOST:
         raise NotPossible("This service sends no e-mail; copy the link instead.")
-    if open_invitations(team).count() >= MOST_OPEN:
-        raise NotPossible(f"{team} has {MOST_OPEN} open invitations; withdraw one first.")
-    now = clock.now()
-    return Invitation.objects.create(
-        team=team, role=role, email=email, created_by=by, created_at=now, expires_at=now + timedelta(days=days)
-    )
+    with transaction.atomic():
+        Team.objects.select_for_update(no_key=True).filter(pk=team.pk).first()  # two requests at once count one by one
+        if open_invitations(team).count() >= MOST_OPEN:
+            raise NotPossible(f"{team} has {MOST_OPEN} open invitations; withdraw one first.")
+        now = clock.now()
+        return Invitation.objects.create(
+            team=team, role=role, email=email, created_by=by, created_at=now, expires_at=now + timedelta(days=days)
+        )
 
 
 def found(text: str) -> Invitation:

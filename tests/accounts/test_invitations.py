@@ -1,11 +1,13 @@
 """Links by which users join teams: who may send, accept and withdraw them."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from smtplib import SMTPRecipientsRefused
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -44,6 +46,22 @@ def test_an_invitation_ends_by_time_and_by_its_withdrawal(
     monkeypatch.setattr(clock, "now", lambda: later)
     answer = page.get(f"/invitations/{old.link_text}/")
     assert (answer.status_code, "has expired" in answer.text) == (404, True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_requests_at_once_do_not_exceed_the_limit(team: Team, members: dict[Role, User]) -> None:
+    """The second of two requests that would both count 99 waits for the lock of the team."""
+    statements = list[tuple[str, bool]]()
+
+    def noted(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        what = sql.partition(" WHERE ")[0].rpartition(" FROM ")[2] if sql.startswith("SELECT") else sql[:6]
+        statements.append((what, connection.in_atomic_block))
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(noted):
+        invitations.invite(team, Role.VIEWER, days=1, by=members[Role.ADMINISTRATOR])
+    first, *_, last = [of for of in statements if of[0] in ('"accounts_team"', '"accounts_invitation"', "INSERT")]
+    assert (first, last) == (('"accounts_team"', True), ("INSERT", True))
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
