@@ -11,7 +11,7 @@ from rest_framework.exceptions import UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.request import Request
 
-from scheduling.model.json_text import DEEPEST, TOO_DEEP, Twice, each_once
+from scheduling.model.json_text import DEEPEST, TOO_DEEP, Twice, each_once, words_of
 from scheduling.model.validation import shown
 from web.errors import BodyTooLarge, refuse
 from web.fields import UNSTORABLE
@@ -97,7 +97,7 @@ def read_object(text: str) -> dict[str, Any]:
     except RecursionError:
         raise refuse("body", TOO_DEEP) from None
     except ValueError as error:
-        raise refuse("body", f"expected JSON, got an invalid document: {str(error)[:200]}") from None
+        raise refuse("body", f"expected JSON, got an invalid document: {words_of(error)[:200]}") from None
     if not isinstance(document, dict):
         raise refuse("body", f"expected a JSON object, got {shown(document)}")
     wrong: dict[str, list[str]] = {}
