@@ -32,6 +32,15 @@ OPTIONS_OF_BROKER: Final = {
     "unix": "db=[0-9]{1,9}",
 }
 """Options after `?` in the address of a broker, by scheme. Celery and the client of Redis both understand it."""
+VALUES_OF_POSTGRES: Final = {
+    "channel_binding": "disable|prefer|require",
+    "connect_timeout": "[0-9]{1,9}",
+    "gssencmode": "disable|prefer|require",
+    "sslmode": "disable|allow|prefer|require|verify-ca|verify-full",
+    "target_session_attrs": "any|read-write|read-only|primary|standby|prefer-standby",
+}
+"""Values of options in the address of PostgreSQL. A wrong one fails at every connection, like a database that is away.
+"""
 ORIGIN: Final = r"https?://([^\s/:@?#\[\]]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
 """An address without a path, as the header `Origin` has it; it may begin with `*.` for all names below one."""
 RATE: Final = r"[1-9][0-9]{0,8}/(s|sec|second|m|min|minute|h|hour|d|day)", "a rate such as 300/second"
@@ -156,7 +165,12 @@ def _problems_of_database(found: DBConfig) -> list[str]:
         except psycopg2.ProgrammingError as error:
             text = str(error).strip().removeprefix("invalid dsn: ")
             return [f"DATABASE_URL: expected options of PostgreSQL, got {text}"]
-    elif str(name) != ":memory:" and (name.is_dir() or not name.absolute().parent.is_dir()):
+        return [
+            f"DATABASE_URL: expected {key}={values}, got {options[key]}"
+            for key, values in VALUES_OF_POSTGRES.items()
+            if key in options and not re.fullmatch(values, str(options[key]))
+        ]
+    if str(name) != ":memory:" and (name.is_dir() or not name.absolute().parent.is_dir()):
         return [f"DATABASE_URL: expected a file in a directory that exists, got {name}"]
     return []
 

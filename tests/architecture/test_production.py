@@ -136,6 +136,17 @@ def test_an_option_that_postgresql_does_not_have_is_named(wrong: list[str]) -> N
     assert wrong == ['DATABASE_URL: expected options of PostgreSQL, got invalid connection option "conn_max_age"']
 
 
+def test_a_value_that_an_option_of_postgresql_does_not_have_is_named(wrong: list[str]) -> None:
+    environment.database("postgres://u:pw@host/name?sslmode=verify-full&connect_timeout=5&target_session_attrs=any")
+    assert wrong == []
+    environment.database("postgres://u:pw@host/name?sslmode=banana&connect_timeout=soon")
+    modes = "disable|allow|prefer|require|verify-ca|verify-full"
+    assert wrong == [
+        "DATABASE_URL: expected connect_timeout=[0-9]{1,9}, got soon",
+        f"DATABASE_URL: expected sslmode={modes}, got banana",
+    ]
+
+
 def test_a_file_of_sqlite_needs_a_directory(tmp_path: Path, wrong: list[str]) -> None:
     environment.database(f"sqlite:///{tmp_path}/rows.sqlite3")
     assert wrong == []
