@@ -19,7 +19,7 @@ class Look:
 
 
 LOOKS: Final = {
-    BidState.SUBMITTED: Look("Waiting", "wait", "It is in the decision queue and will be decided soon."),
+    BidState.SUBMITTED: Look("Waiting", "wait", "It is in the decision queue."),
     BidState.STANDING: Look("Standing", "wait", "It was rejected and is tried again when slots begin."),
     BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
     BidState.RUNNING: Look("Running", "run", "Its machines process it now."),
@@ -32,7 +32,7 @@ LOOKS: Final = {
 }
 
 PLAN_LOOKS: Final = {
-    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.QUEUED: Look("Queued", "wait", "It waits for a worker."),
     JobState.RUNNING: Look("Running", "run", "A worker is computing it."),
     JobState.COMPLETED: Look("Completed", "done", "Its method has ended."),
     JobState.FAILED: Look("Failed", "no", "There is no plan."),
@@ -40,7 +40,7 @@ PLAN_LOOKS: Final = {
 }
 
 PLAN_RUN_LOOKS: Final = {
-    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.QUEUED: Look("Queued", "wait", "It waits for a worker."),
     JobState.RUNNING: Look("Running", "run", "Its clients and helpers run."),
     JobState.COMPLETED: Look("Completed", "done", "All batches ended in the order of the plan."),
     JobState.FAILED: Look("Failed", "no", "It ended early, or in another order than the plan's."),
@@ -48,7 +48,7 @@ PLAN_RUN_LOOKS: Final = {
 }
 
 COUNTERFACTUAL_LOOKS: Final = {
-    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.QUEUED: Look("Queued", "wait", "It waits for a worker."),
     JobState.RUNNING: Look("Running", "run", "A worker is replaying the record."),
     JobState.COMPLETED: Look("Completed", "done", "The record was replayed to its end."),
     JobState.FAILED: Look("Failed", "no", "The record could not be replayed."),

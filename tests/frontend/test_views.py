@@ -431,6 +431,13 @@ def test_a_rejection_offers_the_value_that_would_have_been_admitted(
     assert "Would be admitted" in as_alice.post(f"{HOME}quote/", {**FORM, "value": value}).json()["html"]
 
 
+def test_a_waiting_bid_promises_no_decision_soon(market: Market, alice: User, as_alice: Client) -> None:
+    """No worker may be there to decide it."""
+    bid = submit(market, alice)
+    said = " ".join(as_alice.get(f"/markets/{market.cluster.name}/bids/{bid.sequence}/").text.split())
+    assert "Waiting</span> It is in the decision queue.</p>" in said
+
+
 def test_a_waiting_bid_is_withdrawn_and_a_job_cancelled(
     market: Market, alice: User, as_alice: Client, django_capture_on_commit_callbacks: Any
 ) -> None:
