@@ -163,6 +163,20 @@ def test_what_is_typed_stays_when_the_receipt_is_replaced(opened: Browser, witho
     assert window.js("document.activeElement.name") == "reason"
 
 
+def test_the_cursor_stays_where_it_is_when_the_receipt_is_replaced(opened: Browser, without_streams: str) -> None:
+    window = visited(opened, without_streams)
+    window.open("/markets/demo/bids/1/")
+    window.wait_drawn()
+    window.fill("reason", "its disk is broken")
+    reason = "document.querySelector('#receipt [name=reason]')"
+    for selected in ([4, 4, "none"], [4, 8, "backward"]):
+        window.js(f"{reason}.setSelectionRange(...{selected})")
+        _outdate(window)
+        window.wait(lambda: window.text("#state") not in ("earlier", ""))
+        assert window.js(f"[{reason}.selectionStart, {reason}.selectionEnd]") == selected[:2]
+    assert window.js(f"{reason}.selectionDirection") == "backward"
+
+
 NO_VERSION_FOLLOWS = """
 const real = window.fetch;
 window.fetch = (url, ...rest) => {

@@ -113,13 +113,16 @@ async function refreshTiles() {
 
 const fieldsOf = (part) => [...part.querySelectorAll("input:not([type=hidden]), select")];
 
-// When a part is replaced, its forms keep what a reader typed, and the field that had the focus has it again.
+// When a part is replaced, its forms keep what a reader typed. The field that had the focus has it again, with its cursor
+// or selection, of which fields such as selects and numbers have none.
 function keepTyped(before, focused, part) {
   for (const old of before) {
     const field = fieldsOf(part).find((one) => one.name === old.name && one.form.action === old.form.action);
     if (!field) continue;
     field.value = old.value;
-    if (old === focused) field.focus();
+    if (old !== focused) continue;
+    field.focus();
+    if (old.selectionStart != null) field.setSelectionRange(old.selectionStart, old.selectionEnd, old.selectionDirection);
   }
 }
 
