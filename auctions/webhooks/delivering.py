@@ -164,7 +164,7 @@ def record(delivery: Delivery, outcome: Outcome) -> None:
         if outcome.is_success:
             webhook.failing_since = None
             _end(delivery, DeliveryStatus.DELIVERED)
-        else:
+        elif webhook.url == delivery.webhook.url:  # another address is tried at once, whatever a former one answers
             webhook.failing_since = webhook.failing_since or now
             _fail(webhook, delivery, outcome, now)
         webhook.save(update_fields=["busy_until", "failing_since", "is_on", "off_reason"])

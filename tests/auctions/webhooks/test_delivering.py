@@ -248,6 +248,22 @@ def test_a_failing_webhook_with_another_address_sends_at_once_with_all_attempts(
     assert (found.status, found.attempts) == (DeliveryStatus.DELIVERED, 1)
 
 
+@pytest.mark.parametrize("answer", [503, 410])
+def test_an_answer_of_a_former_address_says_nothing_of_the_present_one(
+    market: Market, alice: User, made: Made, there: Receiver, answer: int
+) -> None:
+    submit(market, alice)
+    messages.derive()
+    Delivery.objects.update(attempts=len(BACKOFF_S))
+    [sent] = claim(8)
+    hooks.change(made.webhook, WebhookRequest("chat", f"{there.url}/other"), is_on=True)
+    delivering.record(sent, Outcome(answer, "a failure"))
+    webhook = Webhook.objects.get()
+    assert (webhook.is_on, webhook.failing_since, webhook.busy_until) == (True, None, None)
+    assert deliver() == 1
+    assert (Delivery.objects.get().status, Delivery.objects.get().attempts) == (DeliveryStatus.DELIVERED, 1)
+
+
 def test_a_receiver_that_is_gone_gets_nothing_more(market: Market, alice: User, made: Made, there: Receiver) -> None:
     there.status = 410
     submit(market, alice)
