@@ -2,7 +2,11 @@
 
 from typing import Any, Final
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+from django.conf import settings
 from django.db.models import QuerySet
+from django.utils.crypto import salted_hmac
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
@@ -19,8 +23,14 @@ SAYS_NOTHING: Final = Cursor(offset=0, reverse=False, position=None)
 """The cursor that `====` and the like are read as, which is that of no page."""
 
 
+PURPOSE: Final = "shadowprice.cursor.encryption"
+
+
 class NewestFirst(CursorPagination):
-    """Newest first; a page stays where it is when rows come in."""
+    """Newest first; a page stays where it is when rows come in.
+
+    The position in a cursor is encrypted: it is the key of a row, and keys count the rows of all users.
+    """
 
     ordering = "-id"
     page_size = 50
@@ -36,15 +46,29 @@ class NewestFirst(CursorPagination):
             raise another from None
         if cursor == SAYS_NOTHING:
             raise another
-        if cursor is not None and cursor.position is not None:
-            position: Any = cursor.position
-            if not (position.isascii() and position.isdigit() and len(position) < 19):
-                raise another
-        return cursor
+        position: Any = None if cursor is None else cursor.position
+        if cursor is None or position is None:
+            return cursor
+        try:
+            plain: Any = _box().decrypt(bytes.fromhex(position), None).decode()
+            return cursor._replace(position=plain)
+        except (InvalidTag, ValueError):
+            raise another from None
+
+    def encode_cursor(self, cursor: Cursor) -> str:
+        """Return the address of a page; that of the same page is always the same."""
+        position: Any = cursor.position
+        if position is not None:
+            position = _box().encrypt(position.zfill(19).encode(), None).hex()
+        return super().encode_cursor(cursor._replace(position=position))
 
     def get_page_size(self, request: Request) -> int:
         """Rows on a page."""
         return whole_number(request, "page_size") or self.page_size
+
+
+def _box() -> AESSIV:
+    return AESSIV(salted_hmac(PURPOSE, "", secret=settings.SECRET_KEY, algorithm="sha512").digest())
 
 
 def check_cursor(request: Request) -> None:

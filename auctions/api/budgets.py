@@ -118,7 +118,6 @@ class BudgetsOut(Answer):
 
 
 class TransactionOut(Answer):
-    id = number("Number of the transaction.", source="pk")
     kind = string("What happened to the credits: granted, held, charged or refunded.")
     credits = Credits(source="amount", help_text="How many; below 0 if a grant was taken back, credits.")
     at = wall_time("Time")

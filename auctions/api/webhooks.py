@@ -3,6 +3,7 @@
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from typing import Any, Final
 
+from django.http import Http404
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -93,8 +94,9 @@ class WebhookPage(Page):
 
 
 class DeliveryOut(Answer):
-    id = serializers.IntegerField(source="pk", help_text="Number of the delivery.")
-    message = serializers.CharField(source="message_id", help_text="Id of the message, the same in all attempts.")
+    message = serializers.CharField(
+        source="message_id", help_text="Id of the message, the same in all attempts; it names the delivery."
+    )
     type = serializers.ChoiceField([(one, one) for one in ALL_TYPES], help_text="Type of the event.")
     cluster = serializers.CharField(
         source="market.cluster.name", allow_null=True, help_text="Cluster of the bid; null for a test."
@@ -240,11 +242,12 @@ class Redeliver(ApiView):
     scope_of_changes = Scope.OPERATE
 
     @describe("Send a message again", {202: DeliveryOut}, WRITE, operation_id="webhooks_redeliver")
-    def post(self, request: Request, webhook: int, delivery: int) -> Response:
+    def post(self, request: Request, webhook: int, delivery: str) -> Response:
         """It has the same id, and is sent before those that wait. 409 if it waits to be sent anyway."""
         no_body(request)
-        rows = hooks.deliveries(_found(request, webhook))
-        found = one_of(rows, f"This webhook has no delivery {delivery}.", pk=delivery)
+        found = hooks.delivery(_found(request, webhook), delivery)
+        if found is None:
+            raise Http404(f"This webhook has no delivery {delivery[:60]}.")
         return Response(DeliveryOut.write(hooks.redeliver(found)), status=202)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -153,6 +154,15 @@ def delete(webhook: Webhook) -> None:
 def deliveries(webhook: Webhook) -> "QuerySet[Delivery]":
     """Return the messages of a webhook, newest first."""
     return webhook.deliveries.select_related("market__cluster", "bid").order_by("-pk")
+
+
+def delivery(webhook: Webhook, message_id: str) -> Delivery | None:
+    """Return the delivery of a message; None if there is none. Keys are not shown: they count all users' messages."""
+    try:
+        message = UUID(message_id.removeprefix("msg_"))
+    except ValueError:
+        return None
+    return deliveries(webhook).filter(message=message).first()
 
 
 def redeliver(delivery: Delivery) -> Delivery:

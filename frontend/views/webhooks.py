@@ -87,10 +87,12 @@ def delete(request: HttpRequest, number: int) -> HttpResponse:
 
 
 @action_view
-def redeliver(request: HttpRequest, number: int, delivery: int) -> HttpResponse:
+def redeliver(request: HttpRequest, number: int, delivery: str) -> HttpResponse:
     """Send a message again."""
     webhook = _found(request, number)
-    found = get_object_or_404(hooks.deliveries(webhook), pk=delivery)
+    found = hooks.delivery(webhook, delivery)
+    if found is None:
+        raise Http404
 
     def act() -> str:
         hooks.redeliver(found)

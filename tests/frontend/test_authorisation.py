@@ -214,7 +214,7 @@ def objects(kept_rows: None) -> World:
         "invitation_withdraw": {"number": invitation.pk},
         "password": {"uidb64": "MQ", "token": "set-password"},
         "webhook": {"number": webhook.pk},
-        "redeliver": {"number": webhook.pk, "delivery": delivery.pk},
+        "redeliver": {"number": webhook.pk, "delivery": delivery.message_id},
         "credits": {"team": team.name},
         "token": {"number": issue(alice, NewToken(SECRET)).token.pk},
     }

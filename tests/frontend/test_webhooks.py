@@ -83,7 +83,7 @@ def test_deliveries_are_listed_filtered_and_sent_again(as_alice: Client, webhook
     assert "webhook.test</th>" not in filtered
     assert "/markets/lab/bids/1/" in filtered
     assert "No delivery matches" in as_alice.get(f"{path}?status=delivered").text
-    number = Delivery.objects.get(type="bid.submitted").pk
+    number = Delivery.objects.get(type="bid.submitted").message_id
     answer = as_alice.post(f"{path}deliveries/{number}/redeliver/", follow=True)
     assert "will be sent again" in answer.text
     assert "waits to be sent" in as_alice.post(f"{path}deliveries/{number}/redeliver/", follow=True).text

@@ -287,7 +287,7 @@ def knowing(document: Any) -> Any:
         "run": [1, 2, 9],
         "token": [spare, 10**12],
         "webhook": [first_webhook, 10**12],
-        "delivery": [*Delivery.objects.filter(webhook=first_webhook).values_list("pk", flat=True), 10**12],
+        "delivery": [*(one.message_id for one in Delivery.objects.filter(webhook=first_webhook)), "msg_0"],
         "team": ["vision", "none"],
         "since": ["2026-11-25", "2026-02-30"],
         "until": ["2099-12-31", "today"],

@@ -232,7 +232,7 @@ class World:
     invitation: int
     link: str
     webhook: int
-    delivery: int
+    delivery: str
 
     def path(self, path: str, name: str) -> str:
         """The address of an operation on them."""
@@ -314,7 +314,7 @@ def world(kept_rows: None) -> World:
         invitation=invitation.pk,
         link=invitation.link_text,
         webhook=webhook.pk,
-        delivery=delivery.pk,
+        delivery=delivery.message_id,
     )
 
 

@@ -97,14 +97,14 @@ def test_deliveries_are_listed_filtered_and_sent_again(api: APIClient, market: M
     test, bid = api.get(path).json()["results"]
     assert (test["type"], test["bid"], test["cluster"], test["status"]) == ("webhook.test", None, None, "waiting")
     assert (bid["type"], bid["bid"], bid["cluster"], bid["attempts"]) == ("bid.submitted", 1, "lab", 0)
-    assert bid["body"] == Delivery.objects.get(pk=bid["id"]).body
-    Delivery.objects.filter(pk=bid["id"]).update(status="given_up", next_at=None, attempts=9)
-    for query, expected in (("status=given_up", [bid["id"]]), ("type=webhook.test", [test["id"]])):
-        assert [row["id"] for row in api.get(f"{path}?{query}").json()["results"]] == expected
+    assert bid["body"] == Delivery.objects.get(type="bid.submitted").body
+    Delivery.objects.filter(type="bid.submitted").update(status="given_up", next_at=None, attempts=9)
+    for query, expected in (("status=given_up", [bid["message"]]), ("type=webhook.test", [test["message"]])):
+        assert [row["message"] for row in api.get(f"{path}?{query}").json()["results"]] == expected
     assert set(wrong(api.get(f"{path}?status=lost"))) == {"status"}
-    again = api.post(f"{path}/{bid['id']}/redeliver")
+    again = api.post(f"{path}/{bid['message']}/redeliver")
     assert (again.status_code, again.json()["status"], again.json()["attempts"]) == (202, "waiting", 0)
-    assert api.post(f"{path}/{bid['id']}/redeliver").status_code == 409
+    assert api.post(f"{path}/{bid['message']}/redeliver").status_code == 409
 
 
 def test_one_has_ten_webhooks_at_most(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
