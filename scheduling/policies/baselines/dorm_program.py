@@ -19,7 +19,7 @@ from scheduling.solvers.time_limit import unlimited
 EXCESS = 100.0
 """Cost of a unit of unfairness beyond the limit, in units of utilisation: more than it could gain."""
 ADJUSTED = 1e-4
-"""Cost of adjusting a job, in units of utilisation, so that no job is adjusted without a gain."""
+"""Cost of adjusting a job, in units of utilisation, so that no optimum adjusts a job without a gain."""
 
 LARGEST = 400
 """Columns of the largest program that itself chooses who is adjusted: to prove a larger one takes many seconds."""
