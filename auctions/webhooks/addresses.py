@@ -15,6 +15,8 @@ Address = IPv4Address | IPv6Address
 
 _UNICAST: Final = ip_network("2000::/3")
 """Global unicast addresses of IPv6; translated and embedded addresses of IPv4 are outside, except these two."""
+_PROTOCOLS: Final = ip_network("192.0.0.0/24")
+"""Addresses for protocols. Some versions of Python call a few of them global."""
 _TUNNELS: Final = (ip_network("2002::/16"), ip_network("2001::/32"))
 
 _LOOPBACK: Final = (ip_address("127.0.0.1"), ip_address("::1"))
@@ -89,4 +91,4 @@ def _is_public(address: Address) -> bool:
         address not in _UNICAST or any(address in network for network in _TUNNELS)
     ):
         return False
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and address not in _PROTOCOLS
