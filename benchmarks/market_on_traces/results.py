@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from signal import SIG_DFL, SIGINT, signal
 
 from benchmarks.market_on_traces.cells import Cell, Place, cells_of, read_cell
 from benchmarks.market_on_traces.contenders import Contender
@@ -52,6 +53,12 @@ def make_ready() -> None:
     pass_over_what_is_loaded()
 
 
+def _make_worker_ready() -> None:
+    """Make a process of a pool ready. Ctrl-C ends it at once; otherwise it would go on with the next workload."""
+    signal(SIGINT, SIG_DFL)
+    make_ready()
+
+
 def run(
     sources: Sequence[Source],
     places: Iterable[Place],
@@ -72,7 +79,7 @@ def run(
         for source, place, missing in todo:
             yield place, _keep(results, cells_of(source, place, missing))
         return
-    with ProcessPoolExecutor(processes, initializer=make_ready) as pool:
+    with ProcessPoolExecutor(processes, initializer=_make_worker_ready) as pool:
         waiting = {pool.submit(_listed, *one): one[1] for one in todo}
         for done in as_completed(waiting):
             yield waiting[done], _keep(results, done.result())
