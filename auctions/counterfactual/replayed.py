@@ -139,6 +139,7 @@ class ReplayedMarket(Replaying):
         other._book = None if self._book is None else self._book.copy()
         other._going = set(self._going)
         other.failed_plans, other._plan_failed, other._freed = self.failed_plans, self._plan_failed, self._freed
+        other._released = self._released
         return other
 
     def switch(self, policy: Policy) -> None:
@@ -351,7 +352,9 @@ class ReplayedMarket(Replaying):
         since, now = self._since, event.payload.get("now", event.slot + 1)
         completions = [self.outcomes[name].completion for name in self._going]
         ended = any(c is not None and since < c <= now for c in completions)
-        cause = Cause.ENDED if ended or self._plan_failed or now > since + 1 else Cause.SLOT
+        ended = ended or self._released or self._plan_failed or now > since + 1
+        cause = Cause.ENDED if ended else Cause.SLOT
+        self._released = False
         self.slot, self._since = event.slot, now
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
         freed, self._freed = self._freed, False

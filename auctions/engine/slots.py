@@ -91,7 +91,8 @@ def caught_up(market: Market, moment: MarketTime, *, teams: Iterable[int | None]
         begun = transitions.begin(market, moment.slot)
         team_credits.complete(market, begun.completed, moment)
         market.slot = moment.slot
-        book.advance(moment.now)
+        if book.advance(moment.now):
+            cause = Cause.ENDED
     queue_rows.store(book.running, book.snapshot, market.pk)
     if late:
         planned = planning.plan(book, cause)

@@ -95,6 +95,8 @@ class Replaying:
         self._book: LiveBook | None = None
         self._on_sale = 0
         """The first slot on sale after the events so far."""
+        self._released = False
+        """Whether machines were freed for a policy that plans since slots last passed."""
         self.standing = StandingBids()
         self.turned: list[Replayed] = []
         """Decisions on standing bids that belong to the last event, which began a slot."""
@@ -205,7 +207,7 @@ class Replaying:
         if self._book is None:
             raise ValueError("something happened before the market opened")
         if now > self._book.running.now:
-            self._book.advance(now)
+            self._released |= self._book.advance(now)
             self.runs.append(taken(self._book.running.ran, self._book.snapshot))
             self._book.running.ran.clear()
         return self._book

@@ -82,9 +82,13 @@ class LiveBook:
         """The ledger of what jobs hold from now on."""
         return self.running.ledger
 
-    def advance(self, now: int) -> None:
-        """Advance to slot `now`, where the horizon then starts."""
-        self.running.advance(now)
+    def advance(self, now: int) -> bool:
+        """Advance to slot `now`, where the horizon then starts.
+
+        Return whether machines of a job were freed for a policy that plans: by one that was decided by another policy,
+        for example, whose machines are its own for one slot more than it runs.
+        """
+        return bool(self.running.advance(now)) and not self.policy.binding
 
     def view(self) -> Book:
         """Return the part of the book that the policy may read."""

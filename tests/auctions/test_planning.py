@@ -21,7 +21,7 @@ from auctions.readings import certificates
 from auctions.readings.market_readings import flow, machines, summary
 from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
-from cluster.models import Capacity
+from cluster.models import Capacity, Server
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.errors import InvalidField
 from scheduling.policies.baselines.fifo import Fifo
@@ -258,6 +258,33 @@ def test_a_job_whose_upload_ended_in_a_slot_that_was_skipped_starts(policy: str,
         set_time(market, slot * SLOT_S)
         pass_slots(market.pk)
     assert window(bid)[0] == "completed"
+    assert_clean(market)
+    assert_replayed_as_recorded(market)
+    assert_the_same_policy_changes_nothing(market)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias", "rrh", "drf", "dorm"])
+def test_a_job_in_line_starts_where_a_promise_of_an_earlier_policy_ends(policy: str, db: None, alice: User) -> None:
+    """Under that policy a job holds its machines for one slot more than it runs."""
+    cluster = make_cluster(servers=1, units=1, horizon=20)
+    # While a job in line is uploaded to a cloud, it is looked at in each slot.
+    Server.objects.filter(name="cloud").delete()
+    market = open_market(cluster, policy="dps", parameters={"slot_convention": "inclusive"})
+    one = {"model": "ResNet-50", "epochs": 1, "chunks": 1}
+    utility = {"form": "constant", "value": 100}
+    promised = submit_bid(cluster=cluster, owner=alice, body=one | {"epochs": 4, "utility": utility}).bid
+    decision_queue.process_pending(market.pk)
+    change_policy(market, name=policy, parameters={}, by=None)
+    waits = submit_bid(cluster=cluster, owner=alice, body=one | {"weight": 1}).bid
+    decision_queue.process_pending(market.pk)
+    held = max(Commitment.objects.filter(bid=promised).values_list("end", flat=True))
+    assert held == (window(promised)[2] or 0) + 1
+    for slot in range(held + 3):
+        set_time(market, (slot + 0.5) * SLOT_S)
+        if slot % 2 == 0:
+            book.forget()  # as another process would
+        pass_slots(market.pk)
+    assert window(waits)[1] == held, "it starts in the first slot in which the machines are free"
     assert_clean(market)
     assert_replayed_as_recorded(market)
     assert_the_same_policy_changes_nothing(market)
