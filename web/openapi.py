@@ -37,8 +37,8 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started, it or its database is busy, the disk of the database is full, or the database is"
-    " at the schema of another version; Retry-After says when to come again.",
+    503: "The server has just started, it is busy, its database is away or busy, the disk of the database is full, or"
+    " the database is at the schema of another version; Retry-After says when to come again.",
 }
 READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
 WRITE: Final = (*READ, 409, 413, 415)

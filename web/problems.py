@@ -147,11 +147,11 @@ def words_of_missing(error: PolicyMissing) -> str:
 
 
 def _retry_words(error: BaseException) -> str:
-    """The answer to a request whose database is full, busy or lacks a table or column; empty for any other error."""
+    """The answer to a request whose database is full, away or busy, or lacks a table or column; otherwise empty."""
     if is_full(error):
         cause = "The disk of the database is full"
     elif is_busy(error):
-        cause = "The database is busy"
+        cause = "The database is away or busy"
     elif is_of_other_schema(error):
         # The line for the answer is short and a warning. This needs an operator, unless an upgrade is under way.
         log.error("The database is not at the schema of this version", exc_info=error)

@@ -46,7 +46,7 @@ def errors_logged(what: str) -> Iterator[None]:
         _failed[what] += 1
         if what not in _waiting:
             _waiting.add(what)
-            why = "the disk of the database is full" if is_full(error) else "the database is busy"
+            why = "the disk of the database is full" if is_full(error) else "the database is away or busy"
             log.warning("%s waits, for %s (%s); it is tried again", what, why, error)
     else:
         if what in _waiting and _failed[what] == failed:

@@ -24,7 +24,7 @@ def test_a_block_that_failed_within_one_of_the_same_name_is_not_over(
         with errors_logged(WHAT), errors_logged(WHAT):
             raise away()
     (line,) = caplog.messages
-    assert line.startswith(f"{WHAT} waits, for the database is busy")
+    assert line.startswith(f"{WHAT} waits, for the database is away or busy")
     with errors_logged(WHAT), errors_logged(WHAT):
         pass
     assert caplog.messages[1:] == [f"{WHAT} goes on"]
