@@ -85,8 +85,8 @@ class LiveBook:
     def advance(self, now: int) -> bool:
         """Advance to slot `now`, where the horizon then starts.
 
-        Return whether machines of a job were freed for a policy that plans: by one that was decided by another policy,
-        for example, whose machines are its own for one slot more than it runs.
+        Return whether a job gave its last machines back, for the policy to plan with. A job that was admitted under DPS
+        with inclusive windows does so a slot after its completion.
         """
         return bool(self.running.advance(now)) and not self.policy.binding
 
