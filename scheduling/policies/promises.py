@@ -76,7 +76,7 @@ NONE_MOVED: Final = Moved((), (), np.zeros(0, np.int64), NOTHING_FREED)
 
 @dataclass(frozen=True)
 class Known:
-    """What follows from a job in one slot, computed when it is asked for."""
+    """A job in one slot, with its work and its machines as they are computed when they are asked for."""
 
     job: Job
     ledger: Ledger
@@ -185,7 +185,7 @@ class Promises:
         return self.known(job).rest
 
     def known(self, job: Job) -> Known:
-        """Return what follows from a job, which is computed once in each slot."""
+        """Return a job in this slot, whose facts are computed once."""
         found = self._known.get(job.bid.id)
         if found is None or found.job is not job:
             found = self._known[job.bid.id] = Known(job, self.book.ledger, self.book.now, self.restart)
@@ -193,7 +193,7 @@ class Promises:
 
     @cached_property
     def _known(self) -> dict[str, Known]:
-        """What follows from jobs, by id. The ledger keeps it for the next bids of the same slot."""
+        """Jobs in this slot, by id. The ledger keeps them for the next bids of the same slot."""
         ledger = self.book.ledger
         key = self.book.now, self.restart, ledger.start, tuple(ledger.closed.items())
         kept = ledger.derived.get("known")
