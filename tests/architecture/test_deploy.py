@@ -20,6 +20,7 @@ from auctions.engine import decision_queue
 from auctions.runtime import signs
 from execution.models import Execution
 from tests.auctions.worlds import make_market, make_user, submit
+from tests.conftest import missing
 from tests.processes import ROOT
 from web import metrics
 
@@ -172,8 +173,9 @@ tests:
 """
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
 def test_the_first_failures_of_addresses_raise_the_alert_and_old_ones_do_not(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        missing("Prometheus", install="apt-get install prometheus")
     shutil.copy(DEPLOY / "prometheus/alerts.yml", tmp_path)
     (tmp_path / "failures.yml").write_text(FAILURES)
     done = subprocess.run(["promtool", "test", "rules", tmp_path / "failures.yml"], capture_output=True, text=True)
