@@ -38,7 +38,7 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
     def clean_expired_user_attempts(
         self, request: HttpRequest | None = None, credentials: Credentials | None = None
     ) -> int:
-        """Delete expired failures; if there are none, without a transaction, which would lock.
+        """Delete expired failures. If there are none, no transaction is begun, as it would lock.
 
         Failures from before the clock was set back count from now on: they would lock until the time of that clock.
         """

@@ -15,6 +15,8 @@ LONGEST_URL: Final = 500
 LONGEST_TYPE: Final = 20
 LONGEST_PROBLEM: Final = 200
 LONGEST_SECRET: Final = 200
+MESSAGE_PREFIX: Final = "msg_"
+"""The first letters of all ids of messages."""
 """Characters of an encrypted secret at most."""
 
 
@@ -129,4 +131,4 @@ class Delivery(models.Model):
     @property
     def message_id(self) -> str:
         """The id of the message as its header has it."""
-        return f"msg_{self.message.hex}"
+        return MESSAGE_PREFIX + self.message.hex

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from auctions.domain.errors import TooManyWebhooks, WrongState
 from auctions.models import Delivery, DeliveryStatus, Webhook
+from auctions.models.webhooks import MESSAGE_PREFIX
 from auctions.webhooks import messages, signing
 from auctions.webhooks.addresses import checked_url
 from cluster import clock
@@ -159,7 +160,7 @@ def deliveries(webhook: Webhook) -> "QuerySet[Delivery]":
 def delivery(webhook: Webhook, message_id: str) -> Delivery | None:
     """Return the delivery of a message; None if there is none. Keys are not shown: they count all users' messages."""
     try:
-        message = UUID(message_id.removeprefix("msg_"))
+        message = UUID(message_id.removeprefix(MESSAGE_PREFIX))
     except ValueError:
         return None
     return deliveries(webhook).filter(message=message).first()

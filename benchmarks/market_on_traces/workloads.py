@@ -119,7 +119,7 @@ def sources(folder: Path) -> list[Source]:
     Raises
     ------
     NoTraces
-        If there is none, or no such folder: else a command would end as if it had replayed something.
+        If the folder has no trace, or does not exist: a command with nothing to replay is a mistake.
     """
     found = []
     for path in sorted(folder.rglob("*")):

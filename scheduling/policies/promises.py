@@ -90,7 +90,7 @@ class Known:
 
     @cached_property
     def rest(self) -> Bid:
-        """The work that is left of it."""
+        """The work that is left of it, as a bid."""
         return rest(self.job, self.now, restart=self.restart)
 
     @cached_property
@@ -161,7 +161,7 @@ class Promises:
         if stops not in self.stopped:
             jobs = sorted([*self.waiting, *self.running[:stops]], key=due)
             self.stopped[stops] = Moved(
-                tuple(self.rest(job) for job in jobs),
+                tuple(self.known(job).rest for job in jobs),
                 tuple(due(job) for job in jobs),
                 np.array([self._limit(job) for job in jobs], np.int64),
                 self._rows(jobs),
@@ -180,12 +180,8 @@ class Promises:
             self.rooms[slot] = bool((free >= inventory.worker_demand[:, np.newaxis]).all(axis=2).any())
         return self.rooms[slot]
 
-    def rest(self, job: Job) -> Bid:
-        """Return the work that is left of a job, as a bid."""
-        return self.known(job).rest
-
     def known(self, job: Job) -> Known:
-        """Return a job in this slot, whose facts are computed once."""
+        """Return what is known of a job in this slot, which is computed once."""
         found = self._known.get(job.bid.id)
         if found is None or found.job is not job:
             found = self._known[job.bid.id] = Known(job, self.book.ledger, self.book.now, self.restart)
@@ -319,7 +315,7 @@ class Promises:
         Every running job is stopped, also one with an earlier promise than the bid's.
         """
         jobs = {job.bid.id: job for job in (*self.waiting, *self.running)}
-        bids = [bid if name == bid.id else self.rest(jobs[name]) for name in order]
+        bids = [bid if name == bid.id else self.known(jobs[name]).rest for name in order]
         limits = np.array([FAR if name == bid.id else self._limit(jobs[name]) for name in order], np.int64)
         placed = self._placed(bids, self._rows(jobs.values()), limits)
         if (placed.ends > limits).any():
@@ -328,7 +324,7 @@ class Promises:
 
     def place(self, jobs: Sequence[Job]) -> Placed:
         """Return the schedules of these jobs, placed in order of their promises, each as early as possible."""
-        return self._placed([self.rest(job) for job in sorted(jobs, key=due)], self._rows(jobs))
+        return self._placed([self.known(job).rest for job in sorted(jobs, key=due)], self._rows(jobs))
 
     def _placed(self, bids: Sequence[Bid], freed: Ints, limits: Ints | None = None) -> Placed:
         book = self.book

@@ -71,7 +71,7 @@ def check_what_is_kept(promises: Promises) -> None:
     now, ledger, inventory = promises.book.now, promises.book.ledger, promises.book.inventory
     demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
     for job in promises.jobs:
-        assert promises.rest(job) == rest(job, now, restart=promises.restart)
+        assert promises.known(job).rest == rest(job, now, restart=promises.restart)
     for stops in {0, 1, len(promises.running)}:
         freed = (p for job in (*promises.waiting, *promises.running[:stops]) for p in job.held)
         found = ledger.used.copy()
